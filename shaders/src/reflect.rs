@@ -93,9 +93,11 @@ fn binding(module: &Module, variable: &GlobalVariable) -> Result<Binding, String
     let TypeInner::Array { base, stride, .. } = module.types[variable.ty].inner else {
         return Err(format!("{name} is not an array"));
     };
-    let scalar = match &module.types[base].inner {
-        TypeInner::Atomic(scalar) => Some(*scalar),
-        inner => inner.scalar(),
+    let scalar = match module.types[base].inner {
+        TypeInner::Scalar(scalar)
+        | TypeInner::Vector { scalar, .. }
+        | TypeInner::Atomic(scalar) => Some(scalar),
+        _ => None,
     };
     let scalar = scalar
         .ok_or_else(|| format!("{name} has elements that are neither scalars nor vectors"))?;

@@ -207,6 +207,10 @@ fn text_that_breaks_the_rules_of_a_kernel_is_refused_by_the_rule() {
             format!("{PARAMS} @group(0) @binding(1) var<storage> x: array<P>; {ENTRY}"),
             "neither scalars nor vectors",
         ),
+        (
+            format!("{PARAMS} @group(0) @binding(1) var<storage> x: array<mat2x2<f32>>; {ENTRY}"),
+            "neither scalars nor vectors",
+        ),
     ];
     for (text, rule) in cases {
         let why = reflect("k", &text).unwrap_err();

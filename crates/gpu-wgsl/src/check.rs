@@ -1,7 +1,7 @@
 //! Comparison of kernels with their CPU twins, on every adapter of this machine.
 //!
-//! Role: the standard form of a kernel test, for kernels of this workspace and of users. It is the
-//! second step of the test chain: the f64 oracle checks the twin, and the twin checks the kernel. A
+//! Role: the standard form of a kernel test, for kernels of this workspace and of users. The module
+//! is the second step of the test chain: the f64 oracle checks the twin, and the twin checks the kernel. A
 //! case contains the kernel, the shapes, the inputs, the twin and the tolerance;
 //! [`check_on_every_adapter`] runs it.
 //! Method: each shape runs with zeros, ones, random, large and small values. Outputs are new
@@ -272,9 +272,9 @@ pub fn every_adapter() -> &'static [Gpu] {
     devices
 }
 
-/// Returns the adapters of this machine in turn, without an end. The first one is the adapter of
-/// the day, or the one whose number the environment variable [`FIRST_ADAPTER`] contains. The number
-/// is printed, so that a failure can be repeated on another day.
+/// Returns the adapters of this machine in turn, without an end. The first one is another
+/// adapter every day; the environment variable [`FIRST_ADAPTER`] sets its number. The number is
+/// printed, so that a failure can be repeated on another day.
 ///
 /// # Panics
 /// As [`every_adapter`], and if the variable contains no number.
@@ -401,7 +401,7 @@ pub async fn compare_steps_async(gpu: &Gpu, tensors: &[&Tensor]) -> Result<Cover
 ///
 /// # Panics
 /// If a result differs from the twin's by more than the tolerance, if a device fails, or if an
-/// expected failure passes.
+/// expected failure passes; otherwise as [`check_on`].
 pub fn check_on_every_adapter<P: Params + Debug>(case: &KernelCase<'_, P>) {
     for gpu in every_adapter() {
         let adapter = gpu.adapter();
@@ -431,10 +431,18 @@ pub fn check_on_every_adapter<P: Params + Debug>(case: &KernelCase<'_, P>) {
 ///
 /// # Errors
 /// The first failure.
+///
+/// # Panics
+/// If the case has no shapes, or the kernel no output, because then nothing would be compared.
 pub fn check_on<P: Params + Debug>(
     gpu: &Gpu,
     case: &KernelCase<'_, P>,
 ) -> Result<(), Box<Failure>> {
+    let name = &case.kernel.name;
+    assert!(!case.shapes.is_empty(), "{name}: the case has no shapes");
+    let mut bindings = case.kernel.bindings.iter();
+    let has_output = bindings.any(|binding| binding.access == Access::ReadWrite);
+    assert!(has_output, "{name}: the kernel has no output");
     for params in &case.shapes {
         for values in Values::ALL {
             check_once(gpu, case, params, values).map_err(|fault| {

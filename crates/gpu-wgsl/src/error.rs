@@ -16,7 +16,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// No adapter matches the selection.
-    #[error("open: no adapter matches {wanted} (found: {})", List(.found))]
+    #[error("open: {}", MissingAdapter(.wanted, .found))]
     NoAdapter {
         /// The requested selection, as text.
         wanted: String,
@@ -107,8 +107,10 @@ pub enum Error {
         found: usize,
     },
     /// A buffer does not have the requested scalar type.
-    #[error("buffer {name} has element type {holds:?}, expected {wanted:?}")]
+    #[error("{operation}: {name} has element type {holds:?}, expected {wanted:?}")]
     ElementMismatch {
+        /// Operation.
+        operation: &'static str,
         /// Name of the buffer.
         name: String,
         /// Element type of the buffer.
@@ -136,6 +138,14 @@ pub enum Error {
     /// handle.
     #[error("{operation}: another handle to {name} exists, through which a kernel could write it")]
     SharedBuffer {
+        /// Operation.
+        operation: &'static str,
+        /// Name of the buffer.
+        name: String,
+    },
+    /// A buffer belongs to a tensor, which never changes.
+    #[error("{operation}: {name} belongs to a tensor, which never changes")]
+    ReadOnly {
         /// Operation.
         operation: &'static str,
         /// Name of the buffer.
@@ -205,15 +215,20 @@ impl fmt::Display for LargestHolders<'_> {
     }
 }
 
-/// Display helper for a list of names: `none`, or the names separated by commas.
-struct List<'a>(&'a [String]);
+/// Display helper for a selection that no adapter matches.
+struct MissingAdapter<'a>(&'a str, &'a [String]);
 
-impl fmt::Display for List<'_> {
+impl fmt::Display for MissingAdapter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            f.write_str("none")
+        let Self(wanted, found) = self;
+        if found.is_empty() {
+            f.write_str("no adapter found (install a Vulkan driver, such as Mesa's llvmpipe)")
         } else {
-            f.write_str(&self.0.join(", "))
+            write!(
+                f,
+                "no adapter matches {wanted} (found: {})",
+                found.join(", ")
+            )
         }
     }
 }

@@ -327,13 +327,10 @@ impl Gpu {
         if nest.output_len() == 0 {
             return Array::alloc(self, origin, nest.dtype(), 0);
         }
-        // A `bool` is a bit on the device, so whole words of packed `bool`s need no kernel.
-        if let Some(bools) = nest.packed_input().map(|input| inputs[input])
-            && bools.len() == nest.output_len() * WORD_BITS
-        {
-            return Ok(bools.as_words());
-        }
         let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
+        if let Some(input) = packed_bools(nest, &lens) {
+            return Ok(inputs[input].as_words());
+        }
         let route = self.route(nest, &lens);
         match &route.division {
             Ok(Division::Whole) => {
@@ -343,12 +340,7 @@ impl Gpu {
             Ok(Division::Windows(windows)) => self.run_windows(nest, windows, origin, inputs),
             Ok(Division::Parts(parts)) => self.run_parts(parts, origin, inputs),
             // `accepts` returns false for such a nest, but a caller may run it without a check.
-            Err(FallbackReason::TooLong | FallbackReason::Indivisible) => {
-                Err(self.too_long(nest, inputs))
-            }
-            Err(
-                why @ (FallbackReason::F64 | FallbackReason::FunctionOfF64 | FallbackReason::Sort),
-            ) => Err(Error::Device {
+            Err(why) => Err(Error::Device {
                 operation: "run",
                 message: why.to_string(),
             }),
@@ -409,23 +401,6 @@ impl Gpu {
             compiled.record(self, head, &numbers, inputs, &output, chunks)?;
         }
         Ok(output.array())
-    }
-
-    /// Returns the error for a nest that cannot be divided, with its largest array.
-    fn too_long(&self, nest: &LoopNest, inputs: &[&Array]) -> Error {
-        let lens = inputs.iter().map(|input| (input.dtype(), input.len()));
-        let arrays = lens.chain([(nest.dtype(), nest.output_len())]);
-        let bytes = arrays.map(|(dtype, len)| (nest::bytes(dtype, len), len));
-        let (needed, len) = bytes.max().unwrap_or_default();
-        Error::TooLarge {
-            operation: "run",
-            name: "array".to_owned(),
-            shape: vec![len as u64],
-            needed,
-            unit: "bytes",
-            limit_name: "maxStorageBufferBindingSize",
-            limit: self.limits().binding.bytes,
-        }
     }
 
     /// Returns the kernel of a nest's form, and the numbers that are its parameters.
@@ -546,6 +521,15 @@ impl Output {
         self.array.fail_with(self.faults);
         self.array
     }
+}
+
+/// Returns the input that is the result of a nest as well, because the nest only packs the input's
+/// `bool`s into words. A `bool` is a bit on the device, so whole words need no kernel. `lens` are
+/// the lengths of the inputs.
+pub(crate) fn packed_bools(nest: &LoopNest, lens: &[usize]) -> Option<usize> {
+    let n_packed = nest.output_len().checked_mul(WORD_BITS);
+    nest.packed_input()
+        .filter(|&input| Some(lens[input]) == n_packed)
 }
 
 /// Divides a nest into kernels, or returns the reason why it cannot run on the device.

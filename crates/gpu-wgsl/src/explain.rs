@@ -10,7 +10,7 @@ use tensor_core::plan::Plan;
 
 use crate::Gpu;
 use crate::adapter::Adapter;
-use crate::executor::Route;
+use crate::executor::{Route, packed_bools};
 use crate::limits::KernelLimits;
 use crate::nest::{self, Division};
 
@@ -29,7 +29,8 @@ pub struct StepExplanation {
 
 impl Gpu {
     /// Returns the kernels that a plan runs on this device, in order. Consecutive kernels that
-    /// differ only in their start positions are listed once.
+    /// differ only in their start positions are listed once. A step without a kernel, such as the
+    /// packing of `bool`s that are packed already, is not listed.
     ///
     /// # Examples
     /// ```
@@ -62,8 +63,8 @@ pub fn explain(plan: &Plan, adapter: &Adapter) -> Vec<StepExplanation> {
 }
 
 /// Returns the kernels that a plan would run on a device with cooperative matrices
-/// ([`Gpu::open_with_matrices`]), as [`explain`] does. Equal to `explain` for an adapter without
-/// such matrices.
+/// ([`Gpu::open_with_matrices`]), as [`explain`] does. The result equals that of `explain` for an
+/// adapter without such matrices.
 #[must_use]
 pub fn explain_with_matrices(plan: &Plan, adapter: &Adapter) -> Vec<StepExplanation> {
     Texts(&KernelLimits::for_adapter(adapter).with_matrices(adapter)).of_plan(plan)
@@ -104,7 +105,7 @@ impl Texts<'_> {
                 workgroups: schedule.n_groups(nest),
             }
         };
-        if nest.output_len() == 0 {
+        if nest.output_len() == 0 || packed_bools(nest, lens).is_some() {
             return;
         }
         match Route::new(nest, lens, self.0).division() {

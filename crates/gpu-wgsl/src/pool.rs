@@ -1,16 +1,16 @@
 //! Memory pool of a device: buffers are reused by size class, and every byte is counted.
 //!
 //! Role: handles sizes and counts, without wgpu. `B` is the device's buffer type.
-//! Method: a request is rounded up to one of 4 size classes per power of two, so a buffer is
-//! at most a quarter larger than its request. A returned buffer is stored in its class for the next
-//! request. `live` and `peak` count the requested bytes; `reserved` counts the bytes allocated on
-//! the device, including free buffers.
+//! Method: a request is rounded up to one of 4 size classes per power of two, so a buffer is at most
+//! a quarter larger than its request, and at least 256 bytes long. A returned buffer is stored in
+//! its class for the next request. `live` and `peak` count the requested bytes; `reserved` counts
+//! the bytes allocated on the device, including free buffers.
 
 use crate::Holder;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Smallest size class in bytes. It also makes every class a multiple of 4 bytes, which copies
+/// Smallest size class, in bytes. Every class is therefore a multiple of 4 bytes, which copies
 /// require.
 const MIN_CLASS_BYTES: u64 = 256;
 
@@ -62,9 +62,12 @@ impl PoolCounters {
 /// Free buffers by size class, and the sizes of the live buffers.
 #[derive(Debug)]
 pub(crate) struct Pool<B> {
-    waiting: HashMap<u64, Vec<B>>,
+    /// Free buffers, by size class.
+    free: HashMap<u64, Vec<B>>,
+    /// Name and size of each live allocation, by its number.
     live: BTreeMap<u64, (Arc<str>, u64)>,
-    n_given: u64,
+    /// Number of allocations so far; the number of the last one.
+    n_allocations: u64,
     counters: PoolCounters,
     budget_bytes: Option<u64>,
 }
@@ -72,9 +75,9 @@ pub(crate) struct Pool<B> {
 impl<B> Default for Pool<B> {
     fn default() -> Self {
         Self {
-            waiting: HashMap::new(),
+            free: HashMap::new(),
             live: BTreeMap::new(),
-            n_given: 0,
+            n_allocations: 0,
             counters: PoolCounters::default(),
             budget_bytes: None,
         }
@@ -139,7 +142,7 @@ impl<B> Pool<B> {
         bytes: u64,
         class_bytes: u64,
     ) -> Option<(B, u64)> {
-        let buffer = self.waiting.get_mut(&class_bytes)?.pop()?;
+        let buffer = self.free.get_mut(&class_bytes)?.pop()?;
         self.counters.n_reused += 1;
         Some((buffer, self.count_live(name, bytes)))
     }
@@ -157,26 +160,27 @@ impl<B> Pool<B> {
         if let Some((_, bytes)) = self.live.remove(&number) {
             self.counters.live_bytes -= bytes;
         }
-        self.waiting.entry(class_bytes).or_default().push(buffer);
+        self.free.entry(class_bytes).or_default().push(buffer);
     }
 
     /// Drops every free buffer.
     pub(crate) fn trim(&mut self) {
         let freed: u64 = self
-            .waiting
+            .free
             .iter()
             .map(|(class, buffers)| class * buffers.len() as u64)
             .sum();
         self.counters.reserved_bytes -= freed;
-        self.waiting.clear();
+        self.free.clear();
     }
 
     fn count_live(&mut self, name: &Arc<str>, bytes: u64) -> u64 {
-        self.n_given += 1;
-        self.live.insert(self.n_given, (Arc::clone(name), bytes));
+        self.n_allocations += 1;
+        self.live
+            .insert(self.n_allocations, (Arc::clone(name), bytes));
         self.counters.live_bytes += bytes;
         self.counters.peak_bytes = self.counters.peak_bytes.max(self.counters.live_bytes);
-        self.n_given
+        self.n_allocations
     }
 }
 

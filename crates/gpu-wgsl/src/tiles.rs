@@ -2,7 +2,7 @@
 //!
 //! Role: plain data: [`Tile`], the classes of shapes that share sizes, [`Combination`], and the
 //! table `tiles.txt` with the keys vendor, device, driver and class. `cargo xtask tune` writes its
-//! lines ([`tuning`](crate::tuning)). A device without an entry gets the defaults.
+//! lines ([`tuning`](crate::tuning)). A device without an entry uses the defaults.
 //! Method: the first matching line of each class is used. Vendor and device are PCI ids; `*`
 //! matches any value. A driver matches if its name begins with the text of the line.
 //!
@@ -151,10 +151,11 @@ impl Tile {
         ]
     }
 
-    /// Returns the number of invocations of a workgroup.
+    /// Returns the number of invocations of a workgroup. Saturates at `u32::MAX`, which no device
+    /// accepts.
     #[must_use]
     pub fn invocations(&self) -> u32 {
-        self.threads().into_iter().product()
+        self.threads().into_iter().fold(1, u32::saturating_mul)
     }
 
     /// Returns the rows and columns of a block.
@@ -205,7 +206,7 @@ impl Tile {
             .into_iter()
             .any(|side| side > LARGEST)
         {
-            Some("block sides must be at most 1024")
+            Some("block sides and staged terms must be at most 1024")
         } else if rows.saturating_mul(cols) > MOST_ELEMENTS {
             Some("an invocation must compute at most 128 elements")
         } else if self.invocations() > LARGEST {

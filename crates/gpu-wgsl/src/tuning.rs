@@ -183,17 +183,21 @@ impl<'a> Tuner<'a> {
     /// [`tensor_core::Error::VerifyFailed`] if a result is wrong; errors of the device, e.g. if its
     /// workgroups are too small for the sizes.
     pub fn time(&mut self, tile: Tile, n_runs: usize) -> tensor_core::Result<Vec<f64>> {
-        let told = |error| self.gpu.executor_error(error);
+        let converted = |error| self.gpu.executor_error(error);
         // 1. The small product against the oracle.
         let sample = &self.sample;
-        let small = sample.compiled(self.gpu, self.class, tile).map_err(told)?;
+        let small = sample
+            .compiled(self.gpu, self.class, tile)
+            .map_err(converted)?;
         sample.work.check(self.gpu, &small)?;
         // 2. The timed product: some rows against f64, or all elements against the first result.
         let timed = &self.timed;
-        let large = timed.compiled(self.gpu, self.class, tile).map_err(told)?;
+        let large = timed
+            .compiled(self.gpu, self.class, tile)
+            .map_err(converted)?;
         let actual = timed.work.run(self.gpu, &large);
         let actual = actual.and_then(|array| array.f32s());
-        let actual = actual.map_err(told)?;
+        let actual = actual.map_err(converted)?;
         let compared = match &self.expected {
             Some(expected) => compare(&actual, expected, &Tolerance::bits()).map(drop),
             None => timed.check_rows(&actual)?,
@@ -209,7 +213,7 @@ impl<'a> Tuner<'a> {
         })?;
         self.expected.get_or_insert(actual);
         // 3. The time.
-        timed.work.time(self.gpu, &large, n_runs).map_err(told)
+        timed.work.time(self.gpu, &large, n_runs).map_err(converted)
     }
 }
 
@@ -230,7 +234,7 @@ impl<'a> ReductionTuner<'a> {
     /// # Errors
     /// Errors from planning the sums, and errors of the device.
     pub fn new(gpu: &'a Gpu, sides: [usize; 2]) -> tensor_core::Result<Self> {
-        let matrix = Tensor::from_vec(&sides, normal(0, sides[0] * sides[1]));
+        let matrix = random(0, &sides)?;
         let work = Work::new(gpu, &matrix.sum(1))?;
         Ok(Self { gpu, work })
     }
@@ -241,26 +245,30 @@ impl<'a> ReductionTuner<'a> {
     /// [`tensor_core::Error::VerifyFailed`] if a sum is wrong; errors of the device, e.g. if it has
     /// no subgroups.
     pub fn time(&self, combination: Combination, n_runs: usize) -> tensor_core::Result<Vec<f64>> {
-        let told = |error| self.gpu.executor_error(error);
+        let converted = |error| self.gpu.executor_error(error);
         let schedule = match combination {
             Combination::Tree => Schedule::Lanes(GROUP),
             Combination::Subgroups => {
                 let required = self.gpu.require("tune", &[Feature::Subgroups]);
-                required.map_err(told)?;
+                required.map_err(converted)?;
                 Schedule::Subgroups(GROUP)
             }
         };
-        let compiled = self.work.compiled(self.gpu, &schedule).map_err(told)?;
+        let compiled = self.work.compiled(self.gpu, &schedule).map_err(converted)?;
         self.work.check(self.gpu, &compiled)?;
-        self.work.time(self.gpu, &compiled, n_runs).map_err(told)
+        self.work
+            .time(self.gpu, &compiled, n_runs)
+            .map_err(converted)
     }
 }
 
-/// Returns random numbers with the standard normal distribution.
-fn normal(stream: u64, len: usize) -> Vec<f32> {
+/// Returns random numbers with the standard normal distribution, or an error for more elements than
+/// a tensor can have.
+fn random(stream: u64, shape: &[usize]) -> tensor_core::Result<Tensor> {
+    let len = tensor_core::shape::allocatable_count::<f32>("tune", shape)?;
     let mut data = vec![0.0; len];
     Philox::new(SEED).fill_normal_f32(stream, &mut data);
-    data
+    Ok(Tensor::from_vec(shape, data))
 }
 
 /// A step of a plan, with its arrays on the host and on the device.
@@ -339,8 +347,8 @@ impl Trial {
             cols,
         } = product;
         let random = [
-            Tensor::from_vec(&[batch, rows, inner], normal(0, batch * rows * inner)),
-            Tensor::from_vec(&[batch, inner, cols], normal(1, batch * inner * cols)),
+            random(0, &[batch, rows, inner])?,
+            random(1, &[batch, inner, cols])?,
         ];
         let [a, b] = match class {
             // Cooperative matrices multiply halves.
@@ -416,8 +424,8 @@ pub fn check_table(table: &str) -> std::result::Result<(), String> {
     crate::tiles::check(table)
 }
 
-/// Returns the table with new lines. Each replaces the line with the same vendor, device, driver
-/// and class; the new lines come first.
+/// Returns the table with new lines in front. A new line replaces the line with the same vendor,
+/// device, driver and class.
 #[must_use]
 pub fn updated(table: &str, lines: &[String]) -> String {
     let key = |line: &str| {
@@ -429,11 +437,11 @@ pub fn updated(table: &str, lines: &[String]) -> String {
     let new: Vec<Vec<String>> = lines.iter().map(|line| key(line)).collect();
     let is_remark = |line: &&str| line.starts_with('#') || line.is_empty();
     let remarks = table.lines().take_while(is_remark).map(str::to_owned);
-    let kept = table.lines().skip_while(is_remark);
-    let kept = kept
+    let others = table.lines().skip_while(is_remark);
+    let others = others
         .filter(|line| !new.contains(&key(line)))
         .map(str::to_owned);
-    let all: Vec<String> = remarks.chain(lines.iter().cloned()).chain(kept).collect();
+    let all: Vec<String> = remarks.chain(lines.iter().cloned()).chain(others).collect();
     all.join("\n") + "\n"
 }
 
@@ -448,6 +456,26 @@ mod tests {
         let expected = "# remark\n0x10de 0x1 nvidia tall 9 9 9 9 9\n* * * square 64 64 16 4 4\n";
         assert_eq!(updated(table, &lines), expected);
         assert_eq!(updated(expected, &lines), expected);
+    }
+
+    #[test]
+    fn sizes_that_overflow_are_an_error() {
+        if let Some(gpu) = crate::check::adapter_of_the_day() {
+            let product = Product {
+                batch: usize::MAX,
+                ..Product::sample(ShapeClass::Small)
+            };
+            assert!(Tuner::new(gpu, ShapeClass::Small, product).is_err());
+            assert!(ReductionTuner::new(gpu, [usize::MAX, 2]).is_err());
+        }
+        let tile = Tile {
+            block_rows: 1 << 16,
+            block_cols: 1 << 16,
+            block_inner: 4,
+            thread_rows: 1,
+            thread_cols: 1,
+        };
+        assert_eq!(tile.invocations(), u32::MAX);
     }
 
     #[test]

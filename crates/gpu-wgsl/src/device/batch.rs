@@ -186,14 +186,14 @@ impl Gpu {
             uniform.extend_from_slice(&run.params);
             uniform.resize(uniform.len().next_multiple_of(alignment), 0);
         }
-        let refused = |fault: super::ResourceError| Error::Device {
+        let failed = |fault: super::ResourceError| Error::Device {
             operation: "flush",
             message: fault.into_message(),
         };
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
         let params = self
             .scoped(|device| create_buffer(device, "params", uniform.len() as u64, usage))
-            .map_err(refused)?;
+            .map_err(failed)?;
         self.shared.queue.write_buffer(&params, 0, &uniform);
         self.scoped(|device| {
             runs.iter()
@@ -201,7 +201,7 @@ impl Gpu {
                 .map(|(run, offset)| bind_group(device, run, &params, offset))
                 .collect()
         })
-        .map_err(refused)
+        .map_err(failed)
     }
 
     pub(super) fn submit(&self, runs: &[Run], bind_groups: &[wgpu::BindGroup]) {

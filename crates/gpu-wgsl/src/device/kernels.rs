@@ -15,8 +15,8 @@ pub(super) struct Pipeline {
     pub(super) bindings: Vec<(Access, u32)>,
 }
 
-/// Checks the name and size of the parameter struct, and each buffer's element type and length,
-/// against the kernel.
+/// Checks the name, the size and the fields of the parameter struct, and each buffer's element type
+/// and length, against the kernel.
 pub(super) fn check_interface<P: Params>(
     kernel: &Kernel,
     params: &P,
@@ -35,6 +35,19 @@ pub(super) fn check_interface<P: Params>(
             "expected parameters {} ({wants} bytes), found {} ({given} bytes)",
             layout.name,
             P::NAME
+        ));
+    }
+    // Fields in another order would be read as one another, without an error.
+    let members = layout.members.iter();
+    let members = members.map(|(name, offset)| (&**name, *offset as usize));
+    let fields = P::FIELDS.iter();
+    let fields = fields.map(|field| (field.name, field.offset_bytes));
+    if !members.clone().eq(fields.clone()) {
+        return misfit(format!(
+            "expected fields {:?} with their offsets in {}, found {:?}",
+            members.collect::<Vec<_>>(),
+            P::NAME,
+            fields.collect::<Vec<_>>()
         ));
     }
     let n_bindings = kernel.bindings.len();
@@ -200,20 +213,20 @@ impl Gpu {
 /// Checks that the WGSL text matches the kernel's description. A different workgroup size or order
 /// of buffers would otherwise give wrong results without an error.
 fn check_description(kernel: &Kernel) -> Result<()> {
-    let refused = |message: String| Error::Shader {
+    let invalid = |message: String| Error::Shader {
         kernel: kernel.name.to_string(),
         message,
     };
-    let text = shaders::reflect(&kernel.name, &kernel.source).map_err(refused)?;
-    let (said, found) = if text.workgroup_size != kernel.workgroup_size {
+    let text = shaders::reflect(&kernel.name, &kernel.source).map_err(invalid)?;
+    let (described, found) = if text.workgroup_size != kernel.workgroup_size {
         (
             format!("workgroups of {:?}", kernel.workgroup_size),
             format!("{:?}", text.workgroup_size),
         )
     } else if text.workgroup_bytes != kernel.workgroup_bytes {
-        let [said, found] = [kernel.workgroup_bytes, text.workgroup_bytes];
+        let [described, found] = [kernel.workgroup_bytes, text.workgroup_bytes];
         (
-            format!("{said} bytes of workgroup memory"),
+            format!("{described} bytes of workgroup memory"),
             found.to_string(),
         )
     } else if text.params != kernel.params {
@@ -226,7 +239,7 @@ fn check_description(kernel: &Kernel) -> Result<()> {
     } else {
         return Ok(());
     };
-    let why = format!("description does not match the text (described {said}, found {found})");
+    let why = format!("description does not match the text (described {described}, found {found})");
     Err(Error::Interface {
         kernel: kernel.name.to_string(),
         why,

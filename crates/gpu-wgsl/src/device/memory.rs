@@ -114,7 +114,7 @@ impl AnyBuffer {
         Arc::ptr_eq(&self.memory, &other.memory)
     }
 
-    /// Returns whether the buffer belongs to a tensor, so that kernels can read but not write it.
+    /// Returns whether the buffer belongs to a tensor, so that it can be read but not written.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
@@ -243,6 +243,7 @@ impl<T: Scalar> TryFrom<AnyBuffer> for Buffer<T> {
             })
         } else {
             Err(Error::ElementMismatch {
+                operation: "try_from",
                 name: any.name().to_owned(),
                 holds: any.element(),
                 wanted: T::ELEMENT,
@@ -289,20 +290,12 @@ impl Gpu {
                     holders: pool.largest_holders(),
                 }
             }
-            ResourceError::Refused(message) => Error::Device {
+            ResourceError::Rejected(message) => Error::Device {
                 operation: "alloc",
                 message,
             },
         })?;
-        if self.shared.marks_unwritten.load(Ordering::Relaxed) {
-            let marks = compare::sentinel_filled::<T>(len);
-            // A recorded run may still read the previous contents of this memory.
-            if self.is_recorded(&buffer) {
-                self.flush()?;
-            }
-            let queue = &self.shared.queue;
-            queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&marks));
-        }
+        // From here on, an error returns the buffer to the pool.
         let memory = Memory {
             name,
             number,
@@ -315,11 +308,21 @@ impl Gpu {
             stale: Mutex::default(),
             shared: Arc::downgrade(&self.shared),
         };
+        let any = AnyBuffer {
+            memory: Arc::new(memory),
+            is_read_only: false,
+        };
+        if self.shared.marks_unwritten.load(Ordering::Relaxed) {
+            let marks = compare::sentinel_filled::<T>(len);
+            // A recorded run may still read the previous contents of this memory.
+            if self.is_recorded(any.handle()) {
+                self.flush()?;
+            }
+            let queue = &self.shared.queue;
+            queue.write_buffer(any.handle(), 0, bytemuck::cast_slice(&marks));
+        }
         Ok(Buffer {
-            any: AnyBuffer {
-                memory: Arc::new(memory),
-                is_read_only: false,
-            },
+            any,
             scalar: PhantomData,
         })
     }
@@ -364,9 +367,16 @@ impl Gpu {
     /// Overwrites a whole buffer. Work recorded earlier reads the old contents.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::ForeignBuffer`], [`Error::Lost`].
+    /// [`Error::LengthMismatch`], [`Error::ForeignBuffer`], [`Error::Lost`]; [`Error::ReadOnly`] for
+    /// the buffer of a tensor.
     pub fn write<T: Scalar>(&self, buffer: &Buffer<T>, data: &[T]) -> Result<()> {
         self.check_owner("write", buffer)?;
+        if buffer.is_read_only() {
+            return Err(Error::ReadOnly {
+                operation: "write",
+                name: buffer.name().to_owned(),
+            });
+        }
         if data.len() != buffer.len() {
             return Err(Error::LengthMismatch {
                 operation: "write",

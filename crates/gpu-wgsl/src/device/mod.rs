@@ -5,8 +5,8 @@
 //! wgpu errors to [`Error`]. `open` finds and opens adapters, `memory` allocates and uploads,
 //! `staging` reads back, `kernels` compiles, `batch` records and submits, `timing` measures.
 //! Method: device errors never cause a panic. Resources are created inside error scopes. Other wgpu
-//! errors are collected and returned by the next call that waits. The device-lost callback sets a
-//! flag that every call checks first.
+//! errors are collected and returned by the next call that compiles, uploads, submits or reads. The
+//! device-lost callback sets a flag that every call checks first.
 
 mod batch;
 mod experimental;
@@ -28,7 +28,7 @@ pub(crate) mod foreign {
 pub(crate) use generated::Generated;
 pub use memory::{AnyBuffer, Buffer, Scalar};
 pub use open::adapters;
-pub(crate) use staging::Coming;
+pub(crate) use staging::PendingRead;
 pub use staging::Read;
 pub(crate) use timing::Measuring;
 pub use timing::{Timer, Timing};
@@ -210,8 +210,10 @@ impl Gpu {
     ///
     /// # Errors
     /// [`Error::Interface`] if parameters or buffers do not match the kernel (a buffer may be
-    /// longer than needed), [`Error::TooLarge`] if the grid exceeds the device's limits,
-    /// [`Error::Shader`] if the text does not compile, [`Error::ForeignBuffer`], [`Error::Lost`].
+    /// longer than needed), [`Error::TooLarge`] if the grid, a buffer, a loop or the workgroup
+    /// exceeds a limit of the device, [`Error::Shader`] if the text does not compile,
+    /// [`Error::Device`] for errors that the driver reported so far, [`Error::ForeignBuffer`],
+    /// [`Error::Lost`].
     pub fn dispatch<P: Params>(
         &self,
         kernel: &Kernel,
@@ -300,6 +302,7 @@ impl Gpu {
         }
     }
 
+    /// Checks that the driver does not end the kernel's loops early.
     fn check_loops(&self, kernel: &Kernel, needed: u64, domain: [u64; 3]) -> Result<()> {
         match self.adapter().max_loop_iterations {
             Some(limit) if needed > limit => Err(Error::TooLarge {
@@ -307,7 +310,7 @@ impl Gpu {
                 name: kernel.name.to_string(),
                 shape: domain.to_vec(),
                 needed,
-                unit: "iterations of a loop",
+                unit: "loop iterations",
                 limit_name: "max loop iterations",
                 limit,
             }),
@@ -357,14 +360,14 @@ enum FeatureSet {
 #[derive(Debug)]
 enum ResourceError {
     OutOfMemory(String),
-    Refused(String),
+    Rejected(String),
 }
 
 impl From<wgpu::Error> for ResourceError {
     fn from(error: wgpu::Error) -> Self {
         match error {
             wgpu::Error::OutOfMemory { source } => Self::OutOfMemory(source.to_string()),
-            other => Self::Refused(other.to_string()),
+            other => Self::Rejected(other.to_string()),
         }
     }
 }
@@ -372,7 +375,7 @@ impl From<wgpu::Error> for ResourceError {
 impl ResourceError {
     fn into_message(self) -> String {
         match self {
-            Self::OutOfMemory(message) | Self::Refused(message) => message,
+            Self::OutOfMemory(message) | Self::Rejected(message) => message,
         }
     }
 }
@@ -388,21 +391,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_without_room_is_told_from_one_that_refuses() {
+    fn a_driver_without_memory_and_one_that_rejects_differ() {
         let exhausted = wgpu::Error::OutOfMemory {
             source: "heap 0 is full".into(),
         };
         assert!(
             matches!(ResourceError::from(exhausted), ResourceError::OutOfMemory(text) if text == "heap 0 is full")
         );
-        let refused = wgpu::Error::Validation {
+        let rejected = wgpu::Error::Validation {
             source: "no".into(),
             description: "usage".to_owned(),
         };
         assert!(matches!(
-            ResourceError::from(refused),
-            ResourceError::Refused(_)
+            ResourceError::from(rejected),
+            ResourceError::Rejected(_)
         ));
+    }
+
+    #[test]
+    fn a_failed_allocation_holds_no_memory() {
+        use shaders::{layout, params::BufferCopyParams};
+        for shared in crate::check::every_adapter() {
+            let gpu = shared.reopen().unwrap();
+            gpu.poison_allocations(true);
+            let [x, y] = ["x", "y"].map(|name| gpu.upload(name, &[4], &[1.0_f32; 4]).unwrap());
+            gpu.dispatch(&layout::BUFFER_COPY, &BufferCopyParams::new(1), &[&x, &y])
+                .unwrap();
+            // The next buffer reuses the memory of `y`, which recorded work writes, so that work is
+            // submitted first. This reports the fault.
+            drop(y);
+            let before = gpu.pool().live_bytes();
+            lock(&gpu.shared.faults).push("a fault".to_owned());
+            let failed = gpu.alloc::<f32>("z", &[4]);
+            assert!(matches!(failed, Err(Error::Device { .. })), "{failed:?}");
+            assert_eq!(gpu.pool().live_bytes(), before);
+        }
     }
 
     #[test]

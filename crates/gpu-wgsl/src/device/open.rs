@@ -63,18 +63,21 @@ fn name_apart(adapters: Vec<&mut Adapter>) {
 }
 
 pub(super) async fn open(select: Select, features: FeatureSet) -> Result<Gpu> {
-    let select = match (std::env::var(ADAPTER_VARIABLE), select) {
-        (Ok(part), Select::Best) if !part.is_empty() => Select::Name(part),
-        (_, select) => select,
+    let (select, wanted) = match (std::env::var(ADAPTER_VARIABLE), select) {
+        (Ok(part), Select::Best) if !part.is_empty() => {
+            let wanted = format!("{part:?} (environment variable {ADAPTER_VARIABLE})");
+            (Select::Name(part), wanted)
+        }
+        (_, select) => {
+            let wanted = select.to_string();
+            (select, wanted)
+        }
     };
     let mut found = find().await;
     let plain: Vec<Adapter> = found.iter().map(|(adapter, _)| adapter.clone()).collect();
     let Some(place) = select.pick(&plain).map(|picked| picked.index) else {
         let found = plain.into_iter().map(|adapter| adapter.name).collect();
-        return Err(Error::NoAdapter {
-            wanted: select.to_string(),
-            found,
-        });
+        return Err(Error::NoAdapter { wanted, found });
     };
     let (adapter, handle) = found.swap_remove(place);
     let with_matrices = features == FeatureSet::WithMatrices;
@@ -114,6 +117,7 @@ impl Gpu {
     /// programs and kernels then share the device with other work of the application. Sizes are
     /// checked against the limits with which the device was opened, and only its enabled features
     /// are used. The function replaces the device's callbacks for loss and for uncaptured errors.
+    /// Blocks; not available in a browser.
     ///
     /// # Examples
     /// ```
@@ -138,12 +142,18 @@ impl Gpu {
     ) -> Self {
         let mut description = describe_with(0, adapter, &device.limits(), device.features());
         // The index and the name come from the list of this machine's adapters.
-        let found = adapters();
-        let same = |other: &&Adapter| {
-            (other.vendor, other.device, &other.backend)
-                == (description.vendor, description.device, &description.backend)
+        let found = pollster::block_on(find());
+        let key = |adapter: &Adapter, handle: &wgpu::Adapter| {
+            // Two equal cards differ in the bus id only.
+            let bus_id = handle.get_info().device_pci_bus_id;
+            let ids = (adapter.vendor, adapter.device, bus_id);
+            (ids, adapter.backend.clone(), adapter.driver.clone())
         };
-        if let Some(known) = found.iter().find(same) {
+        let own = key(&description, adapter);
+        if let Some((known, _)) = found
+            .iter()
+            .find(|(other, handle)| key(other, handle) == own)
+        {
             (description.index, description.name) = (known.index, known.name.clone());
         }
         let limits = KernelLimits::for_adapter(&description);

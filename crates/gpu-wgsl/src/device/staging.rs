@@ -72,13 +72,13 @@ impl Signal {
 #[derive(Debug)]
 #[must_use = "the contents are returned by `wait` or `finish`"]
 pub struct Read<T: Scalar> {
-    coming: Coming,
+    pending: PendingRead,
     scalar: PhantomData<T>,
 }
 
 /// A read in progress, without the type of the scalars.
 #[derive(Debug)]
-pub(crate) struct Coming {
+pub(crate) struct PendingRead {
     gpu: Gpu,
     len: usize,
     pieces: VecDeque<PendingCopy>,
@@ -89,8 +89,8 @@ impl<T: Scalar> Read<T> {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         // An error is returned when the contents are read.
-        let _ = self.coming.gpu.shared.device.poll(wgpu::PollType::Poll);
-        let mut pieces = self.coming.pieces.iter();
+        let _ = self.pending.gpu.shared.device.poll(wgpu::PollType::Poll);
+        let mut pieces = self.pending.pieces.iter();
         pieces.all(|piece| piece.mapped.is_raised())
     }
 
@@ -107,11 +107,11 @@ impl<T: Scalar> Read<T> {
     /// # Errors
     /// As [`Gpu::read`].
     pub async fn finish(self) -> Result<Vec<T>> {
-        self.coming.finish().await
+        self.pending.finish().await
     }
 }
 
-impl Coming {
+impl PendingRead {
     /// Waits for the contents and returns them as `T`, which must be the buffer's scalar type.
     pub(crate) async fn finish<T: Scalar>(self) -> Result<Vec<T>> {
         let mut out = vec![T::zeroed(); self.len];
@@ -153,25 +153,25 @@ impl Gpu {
     /// As [`Gpu::read`].
     pub fn start_read<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Read<T>> {
         Ok(Read {
-            coming: self.start(buffer)?,
+            pending: self.start(buffer)?,
             scalar: PhantomData,
         })
     }
 
     /// Starts to read a buffer of at most [`RING`] pieces; returns `None` for a longer buffer.
-    pub(crate) fn start_if_short(&self, buffer: &AnyBuffer) -> Result<Option<Coming>> {
+    pub(crate) fn start_if_short(&self, buffer: &AnyBuffer) -> Result<Option<PendingRead>> {
         let is_short = buffer.bytes() <= RING as u64 * PIECE_BYTES;
         is_short.then(|| self.start(buffer)).transpose()
     }
 
-    fn start(&self, buffer: &AnyBuffer) -> Result<Coming> {
+    fn start(&self, buffer: &AnyBuffer) -> Result<PendingRead> {
         self.ready_to_read(buffer)?;
         let mut pieces = VecDeque::new();
         let bytes = buffer.bytes();
         for start in starts(bytes) {
             pieces.push_back(self.stage(buffer.handle(), start, bytes)?);
         }
-        Ok(Coming {
+        Ok(PendingRead {
             gpu: self.clone(),
             len: buffer.len(),
             pieces,
@@ -240,10 +240,10 @@ impl Gpu {
     /// Returns a staging buffer of at least `bytes` bytes, from the cache if possible.
     fn staging(&self, bytes: u64) -> Result<wgpu::Buffer> {
         {
-            let mut waiting = lock(&self.shared.staging);
+            let mut unused = lock(&self.shared.staging);
             let fits = |buffer: &wgpu::Buffer| buffer.size() >= bytes;
-            if let Some(place) = waiting.0.iter().position(fits) {
-                return Ok(waiting.0.swap_remove(place));
+            if let Some(place) = unused.0.iter().position(fits) {
+                return Ok(unused.0.swap_remove(place));
             }
         }
         let size = Pool::<()>::class_bytes(bytes, PIECE_BYTES);
@@ -268,19 +268,17 @@ impl Gpu {
             operation: "read",
             message: error.to_string(),
         })?;
-        // The last piece may be padded to a whole word.
-        let n_bytes = mapped.len().min(out.len());
-        let (own, left) = out.split_at_mut(n_bytes);
-        own.copy_from_slice(&mapped[..n_bytes]);
+        let (own, left) = out.split_at_mut(mapped.len());
+        own.copy_from_slice(&mapped);
         drop(mapped);
         piece.staging.unmap();
-        let mut waiting = lock(&self.shared.staging);
-        if waiting.0.len() == RING {
+        let mut unused = lock(&self.shared.staging);
+        if unused.0.len() == RING {
             // Drops the smallest buffer, because it fits the fewest reads.
-            let smallest = (0..RING).min_by_key(|&place| waiting.0[place].size());
-            waiting.0.swap_remove(smallest.unwrap_or(0));
+            let smallest = (0..RING).min_by_key(|&place| unused.0[place].size());
+            unused.0.swap_remove(smallest.unwrap_or(0));
         }
-        waiting.0.push(piece.staging);
+        unused.0.push(piece.staging);
         Ok(left)
     }
 }

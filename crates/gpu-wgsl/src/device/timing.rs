@@ -88,15 +88,33 @@ struct Lap {
 /// Start and end of a run.
 #[derive(Clone, Copy, Debug)]
 enum Times {
-    /// Nanoseconds of the device's clock.
-    Device([f64; 2]),
+    /// Readings of the device's clock.
+    Device(Ticks<[u64; 2]>),
     Host([Instant; 2]),
+}
+
+/// Readings of the device's clock, in ticks. They remain integers, because a clock that has run for
+/// days has more ticks than an `f64` represents exactly.
+#[derive(Clone, Copy, Debug)]
+struct Ticks<T> {
+    ticks: T,
+    tick_ns: f64,
+}
+
+impl<T> Ticks<T> {
+    /// Returns the duration of a number of ticks.
+    fn duration(&self, n_ticks: u64) -> Duration {
+        Duration::from_secs_f64(n_ticks as f64 * self.tick_ns * 1e-9)
+    }
 }
 
 impl Times {
     fn elapsed(self) -> Duration {
         match self {
-            Self::Device([start, end]) => Duration::from_secs_f64((end - start).max(0.0) * 1e-9),
+            Self::Device(clock) => {
+                let [start, end] = clock.ticks;
+                clock.duration(end.saturating_sub(start))
+            }
             Self::Host([start, end]) => end - start,
         }
     }
@@ -105,7 +123,7 @@ impl Times {
 /// An instant, as read on the device's clock and on the host's clock.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
-    device_ns: f64,
+    device_ticks: u64,
     host: Instant,
 }
 
@@ -113,11 +131,10 @@ impl Moment {
     fn on_host(self, times: Times) -> [Instant; 2] {
         match times {
             Times::Host(times) => times,
-            Times::Device(ns) => ns.map(|ns| {
-                let apart = Duration::from_secs_f64((ns - self.device_ns).abs() * 1e-9);
-                let earlier = || self.host.checked_sub(apart).unwrap_or(self.host);
-                if ns < self.device_ns {
-                    earlier()
+            Times::Device(clock) => clock.ticks.map(|ticks| {
+                let apart = clock.duration(ticks.abs_diff(self.device_ticks));
+                if ticks < self.device_ticks {
+                    self.host.checked_sub(apart).unwrap_or(self.host)
                 } else {
                     self.host + apart
                 }
@@ -220,7 +237,7 @@ impl Gpu {
             let took = before.elapsed();
             if best.is_none_or(|(least, _)| took < least) {
                 let moment = Moment {
-                    device_ns: stamps[0],
+                    device_ticks: stamps.ticks[0],
                     host: before + took / 2,
                 };
                 best = Some((took, moment));
@@ -257,7 +274,7 @@ impl Gpu {
         bind_groups: &[wgpu::BindGroup],
     ) -> Result<Vec<Times>> {
         let n_runs = runs.len();
-        // `stamps` has two entries per run: start and end, in nanoseconds.
+        // `stamps` has two entries per run: start and end.
         let stamps = match timer {
             Timer::InPass => self.stamps(n_runs, |encoder, queries| {
                 encode_in_pass(encoder, queries, runs, bind_groups);
@@ -275,19 +292,23 @@ impl Gpu {
                 return timed.collect();
             }
         };
-        let pairs = stamps.chunks_exact(2);
-        Ok(pairs
-            .map(|pair| Times::Device([pair[0], pair[1]]))
-            .collect())
+        let pairs = stamps.ticks.chunks_exact(2);
+        let times = pairs.map(|pair| {
+            Times::Device(Ticks {
+                ticks: [pair[0], pair[1]],
+                tick_ns: stamps.tick_ns,
+            })
+        });
+        Ok(times.collect())
     }
 
     /// Submits the encoded work with two timestamps for each of `n_runs` runs, and returns the
-    /// timestamps in nanoseconds.
+    /// timestamps.
     fn stamps(
         &self,
         n_runs: usize,
         encode: impl FnOnce(&mut wgpu::CommandEncoder, &wgpu::QuerySet),
-    ) -> Result<Vec<f64>> {
+    ) -> Result<Ticks<Vec<u64>>> {
         let count = stamp(n_runs, 0);
         let bytes = u64::from(count) * u64::from(wgpu::QUERY_SIZE);
         let created = self.scoped(|device| {
@@ -311,7 +332,7 @@ impl Gpu {
         let read = self.read_bytes(&resolved, bytes, bytemuck::cast_slice_mut(&mut ticks));
         pollster::block_on(read)?;
         let tick_ns = f64::from(self.shared.queue.get_timestamp_period());
-        Ok(ticks.iter().map(|&ticks| ticks as f64 * tick_ns).collect())
+        Ok(Ticks { ticks, tick_ns })
     }
 }
 
@@ -336,7 +357,7 @@ impl Measuring<'_> {
         let moment = match first.times {
             Times::Device(_) => self.0.moment()?,
             Times::Host([host, _]) => Moment {
-                device_ns: 0.0,
+                device_ticks: 0,
                 host,
             },
         };
@@ -400,4 +421,28 @@ fn stamped_pass<'e>(
             end_of_pass_write_index: Some(stamp(place, 1)),
         }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_has_run_for_months_measures_single_ticks() {
+        let start = (1 << 60) + 1;
+        let times = |end| {
+            Times::Device(Ticks {
+                ticks: [start, end],
+                tick_ns: 8.0,
+            })
+        };
+        assert_eq!(times(start + 3).elapsed(), Duration::from_nanos(24));
+        assert_eq!(times(start - 1).elapsed(), Duration::ZERO);
+        let moment = Moment {
+            device_ticks: start + 1,
+            host: Instant::now(),
+        };
+        let [begin, end] = moment.on_host(times(start + 3));
+        assert_eq!(end - begin, Duration::from_nanos(24));
+    }
 }

@@ -11,7 +11,7 @@ use tensor_core::exec::{Pending, Storage};
 use tensor_core::plan::Origin;
 use tensor_core::{DType, HostData};
 
-use crate::device::{AnyBuffer, Buffer, Coming, Scalar};
+use crate::device::{AnyBuffer, Buffer, PendingRead, Scalar};
 use crate::{Gpu, Result};
 
 /// The number of `bool`s in a word.
@@ -40,7 +40,7 @@ pub(super) struct Faults {
 }
 
 /// The record of a gather, and the read of the record.
-type Check = (Arc<Faults>, Result<Option<Coming>>);
+type Check = (Arc<Faults>, Result<Option<PendingRead>>);
 
 /// The axis that a gather reads along, and the type of its positions.
 #[derive(Debug, Clone, Copy)]
@@ -131,16 +131,16 @@ impl Array {
         let open = self.faults.iter();
         let open = open.filter(|faults| !faults.was_clean.load(Ordering::Relaxed));
         open.map(|faults| {
-            let coming = self.gpu.start_if_short(&faults.buffer);
-            (Arc::clone(faults), coming)
+            let pending = self.gpu.start_if_short(&faults.buffer);
+            (Arc::clone(faults), pending)
         })
         .collect()
     }
 
     /// Waits for the records, and returns the error of the first gather that failed.
     async fn finish_checks(&self, checks: Vec<Check>) -> tensor_core::Result<()> {
-        for (faults, coming) in checks {
-            let happened = faults.happened(coming).await;
+        for (faults, pending) in checks {
+            let happened = faults.happened(pending).await;
             if let Some(error) = happened.map_err(|error| self.gpu.executor_error(error))? {
                 return Err(error);
             }
@@ -173,12 +173,12 @@ impl Array {
         pollster::block_on(self.scalars(None))
     }
 
-    async fn elements(&self, coming: Option<Coming>) -> Result<HostData> {
+    async fn elements(&self, pending: Option<PendingRead>) -> Result<HostData> {
         let words = match self.dtype {
-            DType::F32 => return Ok(HostData::F32(self.scalars(coming).await?)),
-            DType::I32 => return Ok(HostData::I32(self.scalars(coming).await?)),
-            DType::F64 => return Ok(HostData::F64(self.scalars(coming).await?)),
-            DType::U32 | DType::Bool | DType::F16 => self.scalars::<u32>(coming).await?,
+            DType::F32 => return Ok(HostData::F32(self.scalars(pending).await?)),
+            DType::I32 => return Ok(HostData::I32(self.scalars(pending).await?)),
+            DType::F64 => return Ok(HostData::F64(self.scalars(pending).await?)),
+            DType::U32 | DType::Bool | DType::F16 => self.scalars::<u32>(pending).await?,
         };
         Ok(match self.dtype {
             DType::Bool => HostData::Bool(unpacked(&words, 1, self.len, |bit| bit == 1)),
@@ -187,9 +187,9 @@ impl Array {
         })
     }
 
-    async fn scalars<T: Scalar>(&self, coming: Option<Coming>) -> Result<Vec<T>> {
-        if let Some(coming) = coming {
-            return coming.finish().await;
+    async fn scalars<T: Scalar>(&self, pending: Option<PendingRead>) -> Result<Vec<T>> {
+        if let Some(pending) = pending {
+            return pending.finish().await;
         }
         let buffer = Buffer::try_from(self.buffer.clone())?;
         self.gpu.read_async(&buffer).await
@@ -212,9 +212,12 @@ impl Faults {
     }
 
     /// Reads the record and returns the error of the first gather that failed.
-    async fn happened(&self, coming: Result<Option<Coming>>) -> Result<Option<tensor_core::Error>> {
-        let words: Vec<u32> = match coming? {
-            Some(coming) => coming.finish().await?,
+    async fn happened(
+        &self,
+        pending: Result<Option<PendingRead>>,
+    ) -> Result<Option<tensor_core::Error>> {
+        let words: Vec<u32> = match pending? {
+            Some(pending) => pending.finish().await?,
             // The buffer of faults is always short enough for a direct read.
             None => Vec::new(),
         };
@@ -251,11 +254,11 @@ impl Storage for Array {
         // Starts all reads immediately, so that a caller that awaits several arrays waits for all
         // of them at once.
         let checks = self.begin_checks();
-        let coming = self.gpu.start_if_short(&self.buffer);
+        let pending = self.gpu.start_if_short(&self.buffer);
         Box::pin(async move {
             self.finish_checks(checks).await?;
-            let elements = match coming {
-                Ok(coming) => self.elements(coming).await,
+            let elements = match pending {
+                Ok(pending) => self.elements(pending).await,
                 Err(error) => Err(error),
             };
             elements.map_err(|error| self.gpu.executor_error(error))

@@ -18,7 +18,8 @@ use crate::{Error, Gpu};
 impl Gpu {
     /// Returns the memory of a tensor that is on this device, as an input of [`Gpu::dispatch`]. The
     /// elements are in row-major order. If a gather contributed to the tensor, the call waits for
-    /// the result of the gather's check.
+    /// the result of the gather's check. Blocks in this case, so the call is not available in a
+    /// browser.
     ///
     /// # Errors
     /// The error of an error node; [`tensor_core::Error::NotRealized`] if the tensor is not in
@@ -84,6 +85,7 @@ impl Gpu {
         let name = buffer.name().to_owned();
         let fault = if buffer.element() != element {
             Some(Error::ElementMismatch {
+                operation,
                 name,
                 holds: buffer.element(),
                 wanted: element,

@@ -118,6 +118,16 @@ fn arrays_that_cannot_be_bound_whole_are_computed_in_chunks() {
         let on_host = beyond.eval::<f32>(&Host::new()).unwrap();
         assert_eq!(beyond.eval::<f32>(&gpu).unwrap(), on_host);
         assert!(gpu.fallbacks().contains_key(&FallbackReason::Indivisible));
+        // A caller that runs the step without a check receives the reason.
+        let (step, data) = step(&gpu, &beyond);
+        let arrays = data.into_iter().map(|data| Executor::upload(&gpu, data));
+        let arrays = arrays.collect::<tensor_core::Result<Vec<_>>>().unwrap();
+        let error = gpu.run(&step, &arrays).unwrap_err();
+        let tensor_core::Error::Device { source, .. } = &error else {
+            panic!("{error}");
+        };
+        let reason = FallbackReason::Indivisible.to_string();
+        assert!(source.to_string().contains(&reason), "{source}");
     }
 }
 

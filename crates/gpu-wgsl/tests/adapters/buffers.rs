@@ -2,7 +2,7 @@
 
 use crate::errors::device_error;
 use gpu_wgsl::check::every_adapter;
-use gpu_wgsl::{Error, Gpu, Select};
+use gpu_wgsl::{Buffer, Error, Gpu, Select};
 use shaders::layout;
 use shaders::params::BufferCopyParams;
 use tensor_core::compare::{Tolerance, assert_close};
@@ -60,6 +60,11 @@ fn the_memory_of_a_tensor_is_never_written() {
         let written = gpu.dispatch(&layout::BUFFER_COPY, &params, &[&other, &memory]);
         let message = written.unwrap_err().to_string();
         assert!(message.ends_with("belongs to a tensor"), "{message}");
+        let memory = Buffer::<f32>::try_from(memory).unwrap();
+        let written = gpu.write(&memory, &[9.0; 8]);
+        assert!(matches!(written, Err(Error::ReadOnly { .. })));
+        let unchanged = x.to_host::<f32>().unwrap().into_raw_vec_and_offset().0;
+        assert_eq!(unchanged, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
 
         let second = other.clone();
         let shared = gpu.tensor_from_buffer(DType::F32, &[8], other.into_any());

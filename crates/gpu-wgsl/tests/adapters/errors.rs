@@ -1,10 +1,11 @@
 //! Tests of device errors, each provoked on a real adapter.
 
-use gpu_wgsl::check::every_adapter;
+use gpu_wgsl::check::{KernelCase, check_on, every_adapter};
 use gpu_wgsl::{Error, Feature, Gpu, Select};
 use shaders::params::{BufferCopyParams, MatmulParams, PhiloxFillParams};
-use shaders::{Kernel, layout};
+use shaders::{Field, Kernel, Params, layout};
 use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tensor_core::compare::{self, Tolerance};
@@ -23,6 +24,95 @@ fn a_name_that_no_adapter_bears_is_no_adapter() {
         Gpu::open(Select::Index(999)),
         Err(Error::NoAdapter { .. })
     ));
+}
+
+#[test]
+fn an_error_without_any_adapter_suggests_a_driver() {
+    let message = |found: &[&str]| {
+        let wanted = "any type".to_owned();
+        let found = found.iter().copied().map(str::to_owned).collect();
+        Error::NoAdapter { wanted, found }.to_string()
+    };
+    assert_eq!(
+        message(&[]),
+        "open: no adapter found (install a Vulkan driver, such as Mesa's llvmpipe)"
+    );
+    assert!(message(&["a", "b"]).ends_with("(found: a, b)"));
+}
+
+/// Parameters whose fields are in another order than in WGSL.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Swapped {
+    factor: u32,
+    n: u32,
+}
+
+impl Params for Swapped {
+    const NAME: &'static str = "Swapped";
+    const FIELDS: &'static [Field] = &[
+        Field {
+            name: "factor",
+            offset_bytes: 0,
+        },
+        Field {
+            name: "n",
+            offset_bytes: 4,
+        },
+    ];
+
+    fn domain(&self) -> [u64; 3] {
+        [self.n.into(), 1, 1]
+    }
+
+    fn buffer_lens(&self) -> Vec<u64> {
+        vec![self.n.into()]
+    }
+
+    fn loop_iterations(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn parameters_with_fields_in_another_order_are_rejected() {
+    let source = "struct Swapped { n: u32, factor: u32 }
+        @group(0) @binding(0) var<uniform> params: Swapped;
+        @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+        @compute @workgroup_size(1) fn fill() { y[0] = params.n * params.factor; }";
+    let kernel = shaders::reflect("fill", source).unwrap();
+    for gpu in every_adapter() {
+        let y = gpu.alloc::<u32>("y", &[1]).unwrap();
+        let error = gpu.dispatch(&kernel, &Swapped { factor: 3, n: 1 }, &[&y]);
+        let error = error.unwrap_err();
+        assert!(
+            matches!(&error, Error::Interface { why, .. } if why.contains("fields")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_kernel_case_that_compares_nothing_panics() {
+    let case = |shapes: Vec<BufferCopyParams>, kernel| KernelCase {
+        kernel,
+        needs: &[],
+        shapes,
+        inputs: |_, _| vec![],
+        twin: |_, _, _, _| {},
+        tolerance: |_, _| Tolerance::exact(),
+        fails_on: &[],
+    };
+    let mut without_output = layout::BUFFER_COPY.clone();
+    without_output.bindings.to_mut().truncate(1);
+    for gpu in every_adapter() {
+        for case in [
+            case(vec![], &layout::BUFFER_COPY),
+            case(vec![BufferCopyParams::new(1)], &without_output),
+        ] {
+            assert!(catch_unwind(AssertUnwindSafe(|| check_on(gpu, &case))).is_err());
+        }
+    }
 }
 
 #[test]

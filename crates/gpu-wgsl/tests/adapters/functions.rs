@@ -60,10 +60,24 @@ struct FunctionParams {
 
 impl Params for FunctionParams {
     const NAME: &'static str = "FunctionParams";
-    const FIELDS: &'static [Field] = &[Field {
-        name: "n",
-        offset_bytes: 0,
-    }];
+    const FIELDS: &'static [Field] = &[
+        Field {
+            name: "n",
+            offset_bytes: 0,
+        },
+        Field {
+            name: "pad0",
+            offset_bytes: 4,
+        },
+        Field {
+            name: "pad1",
+            offset_bytes: 8,
+        },
+        Field {
+            name: "pad2",
+            offset_bytes: 12,
+        },
+    ];
 
     fn domain(&self) -> [u64; 3] {
         [self.n.into(), 1, 1]

@@ -532,3 +532,16 @@ fn all_pairs_stream_through_bounded_memory_and_are_what_the_host_says() {
         assert_eq!(seen, 3 * 36);
     }
 }
+
+#[test]
+fn packed_bools_need_no_kernel_and_none_is_explained() {
+    for gpu in every_adapter() {
+        let flags = normal(&[3, 64], 5).lt(0.0).realize(gpu).unwrap();
+        let packed = flags.pack_bits();
+        let (plan, _) = Plan::new(&[&packed], &gpu.target()).unwrap();
+        assert_eq!(plan.steps.len(), 1);
+        assert_eq!(gpu.explain(&plan), []);
+        let expected = packed.eval::<u32>(&Host::new()).unwrap();
+        assert_eq!(packed.eval::<u32>(gpu).unwrap(), expected);
+    }
+}
