@@ -114,7 +114,7 @@ impl Check {
         }
     }
 
-    /// Returns the number of operations of one run; 0 if it is not timed.
+    /// Returns the number of operations of one run; 0 for a check without a time.
     fn operations(&self) -> f64 {
         match self {
             Self::Compile(_) | Self::RandomPrograms => 0.0,
@@ -291,8 +291,8 @@ async fn program(
     let text = |error: tensor_core::Error| error.to_string();
     let inputs = Tensor::realize_all_async(&inputs, gpu).await;
     let tensors = build(&inputs.map_err(text)?).map_err(text)?;
-    let asked: Vec<&Tensor> = tensors.iter().collect();
-    compare_steps_async(gpu, &asked).await?;
+    let outputs: Vec<&Tensor> = tensors.iter().collect();
+    compare_steps_async(gpu, &outputs).await?;
     let seconds = timed(gpu, &tensors).await.map_err(text)?;
     let passed = "each step within the bounds of the oracle".to_owned();
     Ok((passed, Some(seconds)))

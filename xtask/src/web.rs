@@ -21,7 +21,7 @@ use tool_io::output;
 
 /// Requirements, below the options.
 const AFTER_HELP: &str = "\
-The page compiles all kernels with the browser's WebGPU, runs matrix products, a similarity, a
+The page compiles every hand-written kernel with the browser's WebGPU, runs matrix products, a similarity, a
 training step and random programs, checks the results, and shows times. Opened on a computer with a
 GPU, it tests the kernels on that GPU's driver.
 

@@ -272,9 +272,9 @@ pub fn every_adapter() -> &'static [Gpu] {
     devices
 }
 
-/// Returns the adapters of this machine in turn, without an end. The first one is another
-/// adapter every day; the environment variable [`FIRST_ADAPTER`] sets its number. The number is
-/// printed, so that a failure can be repeated on another day.
+/// Returns the adapters of this machine in turn, without an end. The first adapter changes daily;
+/// the environment variable [`FIRST_ADAPTER`] sets its number. The number is printed, so that a
+/// failure can be repeated on another day.
 ///
 /// # Panics
 /// As [`every_adapter`], and if the variable contains no number.

@@ -14,8 +14,8 @@ pub const MAX_WORKGROUPS_PER_DIMENSION: u32 = 65_535;
 /// size. Zero workgroups return `[0, 0]`.
 ///
 /// # Errors
-/// [`Error::TooLarge`] for more than `limit²` workgroups; `kernel` and `domain` appear in the
-/// message.
+/// [`Error::TooLarge`] for more than `min(limit, 65 535)²` workgroups; `kernel` and `domain` appear
+/// in the message.
 ///
 /// # Examples
 /// ```

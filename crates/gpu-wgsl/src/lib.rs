@@ -11,13 +11,17 @@
 //! hide from a driver's compiler the operations that WGSL lets the compiler simplify. Two-sum,
 //! Kahan's and Dekker's algorithms therefore work. WGSL itself does not require NaN and infinities;
 //! the tests of this crate and `TENSOR_VERIFY=1` compare both on the adapter at hand. (Tested on
-//! Mesa's llvmpipe, on `SwiftShader`, and on NVIDIA's driver.) Not promised: quotients, square
+//! Mesa's llvmpipe, on `SwiftShader`, and on NVIDIA's driver.) Exceptions: quotients, square
 //! roots and elementary functions have errors of a few units in the last place
 //! ([`Executor::accuracy`](tensor_core::Executor::accuracy)); the terms of a reduction or a matrix
 //! product are added with fused multiply-adds and in an order that depends on the device; a driver
 //! may flush subnormal numbers to zero.
 //! Numbers: constants, slice starts and random stream numbers are parameters of a kernel, so a step
 //! whose learning rate changes needs no new compilation ([`Gpu::compiled_kernels`]).
+//! Modules: [`check`] compares kernels with CPU twins on every adapter; [`tuning`] measures block
+//! sizes. `examples/own_kernel.rs` runs a kernel of one's own.
+//! Features: `existing-device` accepts a device that an application has opened, and re-exports wgpu;
+//! `translation` translates kernels to GLSL, HLSL and MSL; `cli` builds the program `tune`.
 //! Limits: kernels count in 32 bits. [`Gpu::dispatch`] binds each buffer whole, so a buffer may not
 //! exceed the adapter's binding limit. Tensor programs run on longer arrays in parts if their loops
 //! can be split, otherwise on the host ([`Gpu::fallbacks`]).

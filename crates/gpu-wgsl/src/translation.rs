@@ -51,8 +51,8 @@ pub fn spirv(wgsl: &str) -> Result<Vec<u32>> {
 /// Translates a WGSL module with a single entry point to another language.
 ///
 /// # Errors
-/// [`Error::Shader`] with the compiler's message and the source line. A type that the language
-/// lacks is such a fault.
+/// [`Error::Shader`] with the compiler's message and the source line. A type that the language does
+/// not support is also an error.
 ///
 /// # Examples
 /// ```

@@ -1,7 +1,7 @@
 //! Prediction of a kernel's time on a GPU from the kernel's machine code.
 //!
-//! Role: compares kernels before any measurement on the GPU. A prediction is written down so that a
-//! later measurement can confirm or refute it.
+//! Role: compares kernels before any measurement on the GPU. The committed predictions can be
+//! compared with later measurements.
 //! Method: three resources work in parallel, and the slowest determines the time: the vector units,
 //! the workgroup memory, and the memory of the GPU. For the first two, the counts of the main loop
 //! are multiplied by the number of passes through the loop. A compute unit runs whole workgroups,

@@ -12,7 +12,7 @@ use crate::params::PackedConvParams;
 /// `[batch, pooled rows, pooled columns, out_groups, words of a group]`.
 ///
 /// # Panics
-/// If a slice is shorter than its shape.
+/// If a slice is shorter than its shape, or if a number of groups is 0 or exceeds `out_channels`.
 pub fn byte_conv_codes(
     params: &PackedConvParams,
     inputs: &PackedConvInputs<'_>,

@@ -8,7 +8,7 @@ use crate::params::PackedConvParams;
 /// Shapes: `y` `[batch, out rows, out columns, out_channels]`.
 ///
 /// # Panics
-/// If a slice is shorter than its shape.
+/// If a slice is shorter than its shape, or if a number of groups is 0 or exceeds `out_channels`.
 pub fn byte_conv_sums(params: &PackedConvParams, inputs: &PackedConvInputs<'_>, y: &mut [i32]) {
     let conv = Conv {
         params,

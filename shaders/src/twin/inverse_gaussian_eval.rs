@@ -5,9 +5,9 @@
 //! or a difference of `erfcx` at `w/√2` and `v/√2`. An error of `E` becomes a relative error of the
 //! result. Therefore `E`, its factors and the logarithms are sums of two parts (`split`); a single
 //! f32 would lose six bits where a tail is close to the smallest f32.
-//! Accuracy: relative errors below [`max_epsilons`] for distributions accepted by
-//! [`InverseGaussianEvalParams::new`] and every normal `x`, wherever the result is normal; below
-//! the smallest normal number the error is absolute. Errors are largest where a tail is computed as
+//! Accuracy: relative errors below [`max_epsilons`] for mean and shape/mean from 1e-12 to 1e12
+//! (golden points in `testdata/`) and every normal `x`, wherever the result is normal; below the
+//! smallest normal number the error is absolute. Errors are largest where a tail is computed as
 //! 1 minus the other. The error of the log-density is relative to the larger of 1 and its
 //! magnitude. A logarithm below -2^122 may be -∞.
 //! Limits: numbers below the smallest normal number count as 0; 0 and negative numbers are left of

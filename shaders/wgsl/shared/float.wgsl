@@ -152,7 +152,8 @@ fn float_erfc_far(x: f32) -> f32 {
     let head = float_head(size);
     let square = -(head * head);
     let rest = -((size - head) * (size + head));
-    // The leading 20 bits of the sum, and what is left: a compiler cannot cancel a mask.
+    // The leading 20 bits of the sum; the remainder follows. The mask works on bits, so a compiler
+    // cannot cancel the subtraction.
     let exponent = bitcast<f32>(bitcast<u32>(square + rest) & 0xfffffff0u);
     let power = float_exp_of_sum(exponent, (square - exponent) + rest);
     let t = 1.0 - 2.0 * float_inverse_of_one_plus(0.5 * size);

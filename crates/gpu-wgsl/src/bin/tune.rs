@@ -90,7 +90,7 @@ fn run(options: &Tune) -> Result<()> {
     let adapter = gpu.adapter();
     if adapter.device_type == DeviceType::Cpu {
         bail!(
-            "{} is a software driver, whose best choices are not those of a GPU",
+            "{} is a software driver; select a GPU with `--adapter`",
             adapter.name
         );
     }
@@ -108,7 +108,7 @@ fn run(options: &Tune) -> Result<()> {
     let has_subgroups = adapter.features.contains(&Feature::Subgroups);
     if classes.contains(&Class::Reduction) && !has_subgroups {
         bail!(
-            "{}: the only combination is the tree, because the driver has no subgroups",
+            "reduction: {} does not support subgroups, so there is only one candidate",
             adapter.name
         );
     }

@@ -12,6 +12,7 @@
 pub(super) fn permission() -> wgpu::ExperimentalFeatures {
     // SAFETY: the token has no condition that code could check; its caller acknowledges that wgpu's
     // implementation of the features may have bugs. The documentation of `Gpu::open_with_matrices`
-    // says so, and the function compares products with exact results before it returns a device.
+    // states this risk, and the function compares products with exact results before it returns a
+    // device.
     unsafe { wgpu::ExperimentalFeatures::enabled() }
 }

@@ -415,8 +415,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         // The indices are written only if a value of the loop reads them.
         let on_terms = |map: &IndexMap| map.strides[n_domain..].iter().any(|&stride| stride != 0);
         let values = nest.values.iter().zip(&inner);
-        let asks = |(value, is): (&Value, &bool)| *is && value.maps().any(on_terms);
-        if values.into_iter().any(asks) {
+        let reads_terms = |(value, is): (&Value, &bool)| *is && value.maps().any(on_terms);
+        if values.into_iter().any(reads_terms) {
             self.term(&plus("start + term", term));
         }
         for side in 0..2 {

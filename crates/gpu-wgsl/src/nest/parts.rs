@@ -44,9 +44,9 @@ pub(super) fn cut(nest: &LoopNest, n_parts: usize) -> Option<Sequence> {
     };
     let (body, epilogue) = (nest.body(), nest.epilogue());
     // Reductions whose results are used after the loops; one fold kernel for each.
-    let is_asked = |id: usize| epilogue[id] && !body[id];
+    let is_result = |id: usize| epilogue[id] && !body[id];
     let reduced: Vec<(usize, Reduce, ValueId)> = (0..nest.values.len())
-        .filter(|&id| is_asked(id))
+        .filter(|&id| is_result(id))
         .filter_map(|id| match nest.values[id] {
             Value::Reduced(op, operand) => Some((id, op, operand)),
             _ => None,

@@ -64,11 +64,11 @@ fn levels(nest: &LoopNest) -> Vec<usize> {
             .filter_map(innermost)
             .map(|axis| axis + 1)
             .max();
-        let handed = value.operands().map(|operand| levels[operand.0]).max();
+        let inherited = value.operands().map(|operand| levels[operand.0]).max();
         // The result of a reduction is computed after all loops.
         levels.push(match value {
             Value::Reduced(..) => 0,
-            _ => own.max(handed).unwrap_or(0),
+            _ => own.max(inherited).unwrap_or(0),
         });
     }
     levels
