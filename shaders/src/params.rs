@@ -51,7 +51,8 @@ pub trait Params: Pod {
 
 /// Invocations per workgroup in `wgsl/shared/group_sum.wgsl`.
 const GROUP_SUM_LANES: u32 = 256;
-/// Passes of the loop in `wgsl/shared/group_sum.wgsl`: one for each level of the tree, and the last.
+/// Passes of the loop in `wgsl/shared/group_sum.wgsl`: one for each level of the tree, and the
+/// last.
 const GROUP_SUM_PASSES: u64 = GROUP_SUM_LANES.ilog2() as u64 + 1;
 /// Passes of the ten rounds of Philox4x32-10, the only loop of its kernels.
 const PHILOX_PASSES: u64 = 10 + 1;

@@ -312,8 +312,8 @@ fn extensive_games_follow_the_cpu_as_far_as_f32_can() {
     }
 }
 
-/// Some software drivers end all loops of a shader after 65 535 passes without an error, so a run of
-/// so many passes is divided into several dispatches.
+/// Some software drivers end all loops of a shader after 65 535 passes without an error, so a run
+/// of so many passes is divided into several dispatches.
 #[test]
 fn long_runs_are_whole_on_every_driver() {
     let batches = [(3, 65_535), (4, 65_535), (16, 30_000)].map(|(n_actions, iterations)| {

@@ -20,8 +20,8 @@
 //! whose learning rate changes needs no new compilation ([`Gpu::compiled_kernels`]).
 //! Modules: [`check`] compares kernels with CPU twins on every adapter; [`tuning`] measures block
 //! sizes. `examples/own_kernel.rs` runs a kernel of one's own.
-//! Features: `existing-device` accepts a device that an application has opened, and re-exports wgpu;
-//! `translation` translates kernels to GLSL, HLSL and MSL; `cli` builds the program `tune`.
+//! Features: `existing-device` accepts a device that an application has opened, and re-exports
+//! wgpu; `translation` translates kernels to GLSL, HLSL and MSL; `cli` builds the program `tune`.
 //! Limits: kernels count in 32 bits. [`Gpu::dispatch`] binds each buffer whole, so a buffer may not
 //! exceed the adapter's binding limit. Tensor programs run on longer arrays in parts if their loops
 //! can be split, otherwise on the host ([`Gpu::fallbacks`]).

@@ -1,10 +1,10 @@
 //! Memory pool of a device: buffers are reused by size class, and every byte is counted.
 //!
 //! Role: handles sizes and counts, without wgpu. `B` is the device's buffer type.
-//! Method: a request is rounded up to one of 4 size classes per power of two, so a buffer is at most
-//! a quarter larger than its request, and at least 256 bytes long. A returned buffer is stored in
-//! its class for the next request. `live` and `peak` count the requested bytes; `reserved` counts
-//! the bytes allocated on the device, including free buffers.
+//! Method: a request is rounded up to one of 4 size classes per power of two, so a buffer is at
+//! most a quarter larger than its request, and at least 256 bytes long. A returned buffer is stored
+//! in its class for the next request. `live` and `peak` count the requested bytes; `reserved`
+//! counts the bytes allocated on the device, including free buffers.
 
 use crate::Holder;
 use std::collections::{BTreeMap, HashMap};

@@ -367,8 +367,8 @@ impl Gpu {
     /// Overwrites a whole buffer. Work recorded earlier reads the old contents.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::ForeignBuffer`], [`Error::Lost`]; [`Error::ReadOnly`] for
-    /// the buffer of a tensor.
+    /// [`Error::LengthMismatch`], [`Error::ForeignBuffer`], [`Error::Lost`]; [`Error::ReadOnly`]
+    /// for the buffer of a tensor.
     pub fn write<T: Scalar>(&self, buffer: &Buffer<T>, data: &[T]) -> Result<()> {
         self.check_owner("write", buffer)?;
         if buffer.is_read_only() {
