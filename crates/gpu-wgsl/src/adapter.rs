@@ -133,7 +133,7 @@ pub struct Adapter {
     pub name: String,
     /// Kind of hardware.
     pub device_type: DeviceType,
-    /// Vulkan, Metal, Dx12 or BrowserWebGpu; Gl for a device of the application.
+    /// Vulkan, Metal, Dx12 or `BrowserWebGpu`; Gl for a device of the application.
     pub backend: String,
     /// Driver name and version.
     pub driver: String,
