@@ -38,11 +38,11 @@ impl Params for AxpyParams {
     const FIELDS: &'static [Field] = &[
         Field {
             name: "n",
-            offset_bytes: std::mem::offset_of!(AxpyParams, n),
+            offset_bytes: std::mem::offset_of!(Self, n),
         },
         Field {
             name: "factor",
-            offset_bytes: std::mem::offset_of!(AxpyParams, factor),
+            offset_bytes: std::mem::offset_of!(Self, factor),
         },
     ];
 
