@@ -305,7 +305,7 @@ fn on_interrupt() -> Result<Arc<AtomicBool>> {
     let mark = Arc::clone(&interrupted);
     signals::on_stop(move |_| {
         if mark.swap(true, Ordering::Relaxed) {
-            std::process::exit(exit::INTERRUPTED.into());
+            exit::at_once(exit::INTERRUPTED);
         }
         eprintln!("interrupted: finishing the current step; interrupt again to exit at once");
     })?;

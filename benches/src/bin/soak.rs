@@ -61,7 +61,7 @@ fn soak(options: &Soak) -> Result<ExitCode> {
         tool_io::check_replaceable(&path)?;
     }
     // Outcomes are recorded as soon as they exist, so nothing is lost.
-    signals::on_stop(|_| std::process::exit(exit::INTERRUPTED.into()))?;
+    signals::on_stop(|_| exit::at_once(exit::INTERRUPTED))?;
     let (origin, mut is_good) = (Origin::here(), true);
     run_all(&names, options, |outcome| {
         let entry = Entry::new(outcome, options.minutes, &origin);
@@ -144,7 +144,7 @@ fn run_child(name: &str, minutes: f64, seed: u64) -> Result<Outcome> {
 fn run_here(name: &str, options: &Soak) -> Result<ExitCode> {
     thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(exit::INTERRUPTED.into());
+        exit::at_once(exit::INTERRUPTED);
     });
     let mut works = works().into_iter();
     let work = works.find(|work| work.name == name);

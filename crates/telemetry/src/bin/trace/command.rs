@@ -53,7 +53,7 @@ impl Events {
         signals::on_stop(move |stop| {
             n_stops += 1;
             if n_stops == LAST_STOP {
-                std::process::exit(exit::INTERRUPTED.into());
+                exit::at_once(exit::INTERRUPTED);
             }
             // The send fails only if the receiver is gone, when the program is about to end anyway.
             let _ = sender.send(Event::Stop(stop));
