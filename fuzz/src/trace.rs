@@ -24,6 +24,9 @@ use crate::trace_files;
 const MAX_OPTIONS: usize = 96;
 /// Most rows of a trace.
 const MAX_ROWS: usize = 96;
+/// Longest time of a row or region. Chrome traces contain times as floats, and the longest
+/// [`Duration`] is rounded to a number beyond its range.
+const LONGEST: Duration = Duration::from_secs(1 << 63);
 /// Architectures with different sensors, and an unknown one.
 const ARCHITECTURES: [Option<&str>; 8] = [
     None,
@@ -146,7 +149,7 @@ fn trace(source: &mut Source<'_>, readings: &mut Source<'_>) -> Trace {
             240..250 => Duration::from_millis(readings.short().into()),
             _ => time(readings),
         };
-        now = now.saturating_add(step);
+        now = now.saturating_add(step).min(LONGEST);
         let mut values = Values::none();
         for &metric in &metrics {
             values.set(metric, value(readings));
@@ -158,7 +161,7 @@ fn trace(source: &mut Source<'_>, readings: &mut Source<'_>) -> Trace {
         });
     }
     let region = |_| {
-        let (a, b) = (time(source), time(source));
+        let [a, b] = [time(source), time(source)].map(|time| time.min(LONGEST));
         Region {
             name: "r\n;,\"".to_owned(),
             start: a.min(b),

@@ -27,26 +27,26 @@ macro_rules! smoke {
 }
 
 smoke! {
-    bench_record: 2_000,
+    bench_record: 25_000,
     efg: 2_000,
-    einsum: 2_000,
-    game: 2_000,
-    idx: 2_000,
-    journal: 2_000,
-    names: 2_000,
-    nfg: 2_000,
-    npy: 2_000,
-    packed_model: 2_000,
-    rapl: 2_000,
-    rows: 2_000,
-    safetensors: 2_000,
-    state_dict: 2_000,
-    tensor_program: 2_000,
+    einsum: 25_000,
+    game: 1_500,
+    idx: 50_000,
+    journal: 500,
+    names: 100_000,
+    nfg: 20_000,
+    npy: 50_000,
+    packed_model: 20_000,
+    rapl: 200,
+    rows: 500,
+    safetensors: 50_000,
+    state_dict: 2_500,
+    tensor_program: 2_500,
     trace: 2_000,
-    trace_chrome: 2_000,
-    trace_csv: 2_000,
-    trace_json_lines: 2_000,
-    trace_semicolon_csv: 2_000,
+    trace_chrome: 5_000,
+    trace_csv: 12_000,
+    trace_json_lines: 10_000,
+    trace_semicolon_csv: 10_000,
 }
 
 /// Runs a target on its corpus, and on a number of mutations of it.
@@ -103,7 +103,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
     let name =
         |entry: std::io::Result<fs::DirEntry>| entry.expect("the folder can be read").file_name();
     entries
-        .map(|entry| name(entry).into_string().expect("names are text"))
+        .map(|entry| name(entry).into_string().expect("names are ASCII"))
         .collect()
 }
 

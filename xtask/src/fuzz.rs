@@ -22,7 +22,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use serde_json::{Map, Value, json};
-use tool_io::{exit, output};
+use tool_io::{TemporaryFolder, exit, output};
 
 use crate::process::{self, Interrupted, OutputLine, spinner, tail};
 use crate::record::{self, Record};
@@ -46,6 +46,10 @@ const MEMORY_LIMIT_MIB: u32 = 2048;
 const ALLOCATION_LIMIT_MIB: u32 = 256;
 /// Maximum length of an input, in bytes.
 const MAX_INPUT_BYTES: u32 = 4096;
+/// Maximum number of files, and of bytes, that a target adds to the committed corpus.
+const SAVED: (usize, u64) = (20, 20 << 10);
+/// Number of hexadecimal digits in the names that libFuzzer gives to inputs.
+const HASH_DIGITS: usize = 40;
 /// Maximum number of displayed lines of a failing program's output.
 const TAIL_LINES: usize = 60;
 /// Program that finds the names and files of functions.
@@ -75,6 +79,9 @@ pub(crate) struct Options {
     /// Replace the rows of the targets in xtask/record/fuzz.json
     #[arg(long)]
     record: bool,
+    /// Replace the inputs in fuzz/corpus that have a hash as name by a small part of the corpus
+    #[arg(long)]
+    save_corpus: bool,
 }
 
 /// The result of a target that found no fault.
@@ -124,7 +131,7 @@ fn run_all(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     process::end_children_on_stop()?;
-    let circumstances = circumstances(options, &workspace.root)?;
+    let circumstances = circumstances(&workspace.root)?;
     let programs = Programs::build(&workspace, &selected)?;
     let record = Record::open(&workspace, "fuzz", "target");
     let queue = Mutex::new(VecDeque::from(selected));
@@ -139,7 +146,7 @@ fn run_all(options: &Options) -> Result<ExitCode> {
             let mut faults = vec![];
             while let Some(name) = next() {
                 let row = match programs.run(&name, options.executions) {
-                    Ok(done) => done.row(&name, &circumstances),
+                    Ok(done) => done.row(&name, options.executions, &circumstances),
                     Err(error) if error.is::<Interrupted>() => return Err(error),
                     Err(error) => {
                         output::print_line(format_args!("{name}: {error:#}"))?;
@@ -148,6 +155,9 @@ fn run_all(options: &Options) -> Result<ExitCode> {
                     }
                 };
                 output::print_line(line(&row))?;
+                if options.save_corpus {
+                    programs.save_corpus(&name)?;
+                }
                 if options.record {
                     let _lock = queue.lock();
                     record.put(row)?;
@@ -189,8 +199,8 @@ fn targets(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns the entries of all rows of a run: command, commit, versions and machine.
-fn circumstances(options: &Options, root: &Path) -> Result<Map<String, Value>> {
+/// Returns the entries of all rows of a run: commit, versions and machine.
+fn circumstances(root: &Path) -> Result<Map<String, Value>> {
     let rustc = record::output(nightly("rustc").args([TOOLCHAIN, "--version"]))
         .context("fuzz: the nightly toolchain is missing (`rustup toolchain install nightly`)")?;
     let cargo_fuzz = record::output(nightly("cargo").args([TOOLCHAIN, "fuzz", "--version"]))
@@ -199,11 +209,7 @@ fn circumstances(options: &Options, root: &Path) -> Result<Map<String, Value>> {
         process::find_in_path(&[SYMBOLIZER]).is_some(),
         "fuzz: {SYMBOLIZER} was not found in PATH (Debian: `apt-get install llvm`)"
     );
-    let command = format!(
-        "cargo xtask fuzz --executions {} --record",
-        options.executions
-    );
-    let mut entries = record::circumstances(root, &command);
+    let mut entries = record::circumstances(root, "cargo xtask fuzz");
     entries.insert("rustc".to_owned(), json!(rustc));
     entries.insert("cargo_fuzz".to_owned(), json!(cargo_fuzz));
     Ok(entries)
@@ -305,22 +311,69 @@ impl Programs {
             "the replay failed\n{}",
             tail(&replayed.err, TAIL_LINES)
         );
-        let (corpus_files, corpus_bytes) = size(&corpus)?;
+        let corpus = files(&corpus)?;
         Ok(Done {
             executions: statistics.executions,
             elapsed_s,
             statistics,
             coverage: Coverage::parse(&(replayed.out + &replayed.err), &self.root),
-            corpus_files,
-            corpus_bytes,
+            corpus_files: corpus.len(),
+            corpus_bytes: corpus.iter().map(|(len, _)| len).sum(),
         })
+    }
+
+    /// Adds a part of the grown corpus to the committed corpus: inputs of all lengths from the
+    /// smallest set with the same coverage.
+    fn save_corpus(&self, name: &str) -> Result<()> {
+        let seeds = self.seeds.join(name);
+        let merged = TemporaryFolder::create(&self.artifacts, &format!("merged-{name}"))?;
+        let mut merge = self.program(name);
+        merge.arg("-merge=1");
+        merge.args([merged.path(), &seeds, &self.corpus.join(name)]);
+        let finished = process::watch(&mut merge, |_| ())?;
+        ensure!(
+            finished.status.success(),
+            "the merge failed\n{}",
+            tail(&finished.err, TAIL_LINES)
+        );
+        let mut kept = vec![];
+        for (_, path) in files(&seeds)? {
+            if has_hash_name(&path) {
+                fs::remove_file(path)?;
+            } else {
+                kept.push(fs::read(path)?);
+            }
+        }
+        let (max_files, max_bytes) = SAVED;
+        let mut found = files(merged.path())?;
+        found.sort();
+        let step = found.len().div_ceil(max_files).max(1);
+        let mut n_bytes = 0;
+        for (len, path) in found.into_iter().step_by(step) {
+            n_bytes += len;
+            if n_bytes > max_bytes {
+                break;
+            }
+            if let Some(name) = path.file_name()
+                && !kept.contains(&fs::read(&path)?)
+            {
+                fs::copy(&path, seeds.join(name))?;
+            }
+        }
+        Ok(())
     }
 
     /// Creates the command of a target with its two folders of inputs.
     fn command(&self, name: &str) -> Command {
+        let mut command = self.program(name);
+        command.args([self.corpus.join(name), self.seeds.join(name)]);
+        command
+    }
+
+    /// Creates the command of a target without folders.
+    fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.executables.join(name));
         command
-            .args([self.corpus.join(name), self.seeds.join(name)])
             // A process is measured alone, and its results do not depend on timing.
             .env("RAYON_NUM_THREADS", "1")
             .env("ASAN_OPTIONS", "detect_odr_violation=0");
@@ -333,18 +386,27 @@ impl Programs {
     }
 }
 
-/// Returns the number of files in a folder, and their length in bytes.
-fn size(folder: &Path) -> Result<(usize, u64)> {
-    let mut size = (0, 0);
+/// Returns the length, in bytes, and the path of each file in a folder.
+fn files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let mut files = vec![];
     for entry in fs::read_dir(folder)? {
-        size = (size.0 + 1, size.1 + entry?.metadata()?.len());
+        let entry = entry?;
+        files.push((entry.metadata()?.len(), entry.path()));
     }
-    Ok(size)
+    Ok(files)
+}
+
+/// Returns whether a file has a name that libFuzzer gave.
+fn has_hash_name(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| {
+        name.len() == HASH_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
 }
 
 impl Done {
-    /// Returns the row of the record.
-    fn row(&self, name: &str, circumstances: &Map<String, Value>) -> Value {
+    /// Returns the row of the record for a number of requested executions.
+    fn row(&self, name: &str, requested: u64, circumstances: &Map<String, Value>) -> Value {
         let Self {
             statistics,
             coverage,
@@ -354,6 +416,7 @@ impl Done {
         let mut row = circumstances.clone();
         let own = json!({
             "target": name,
+            "command": format!("cargo xtask fuzz {name} --executions {requested} --record"),
             "executions": self.executions,
             "elapsed_s": round(self.elapsed_s),
             "executions_per_s": round(self.executions as f64 / self.elapsed_s),
@@ -397,5 +460,14 @@ mod tests {
     fn every_program_is_a_target() {
         let names = targets(&crate::workspace::root()).unwrap();
         assert!(names.contains(&"idx".to_owned()), "{names:?}");
+    }
+
+    #[test]
+    fn names_that_libfuzzer_gives_are_recognised() {
+        let hash = "a/0123456789abcdef0123456789abcdef01234567";
+        assert!(has_hash_name(Path::new(hash)));
+        for name in ["stag_hunt", "0123456789abcdef", ""] {
+            assert!(!has_hash_name(Path::new(name)), "{name}");
+        }
     }
 }
