@@ -1,4 +1,7 @@
 //! JSON lines: one object per line, first the header, then rows and notes.
+//!
+//! Accuracy: the times of rows are numbers of seconds in `f64`, as most readers of JSON use. They
+//! are exact to the nanosecond in the first 2^22 s (48 days) of a trace.
 
 use super::csv::json;
 use super::{Header, Note, Read, lines, seconds, sorted, text_error};
