@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: runs the fuzz targets of the crate `fuzz` under libFuzzer.
 //!
-//! Role: builds the targets with `AddressSanitizer` and counters at the edges of the code, runs
-//! each for a number of executions, and reports executions, times, coverage and memory.
+//! Role: builds the targets with counters at the edges of the code, runs each for a number of
+//! executions, and reports executions, times, coverage and memory.
 //! Method: `cargo fuzz` builds; the programs are then started directly. The corpus that grows
 //! during a run is in cargo's target folder, in addition to the small corpus in `fuzz/corpus`.
 //! After the run, the whole corpus is replayed once more for the list of covered functions. Edges
@@ -20,7 +20,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 use tool_io::{TemporaryFolder, exit, output};
 
@@ -73,6 +73,9 @@ pub(crate) struct Options {
     /// Targets that run at the same time
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u16,
+    /// Detect errors of memory; takes several times as long
+    #[arg(long, value_enum, value_name = "SANITIZER", default_value_t = Sanitizer::None)]
+    sanitizer: Sanitizer,
     /// Print the targets, and run none
     #[arg(long)]
     list: bool,
@@ -82,6 +85,15 @@ pub(crate) struct Options {
     /// Replace the inputs in fuzz/corpus that have a hash as name by a small part of the corpus
     #[arg(long)]
     save_corpus: bool,
+}
+
+/// A tool that detects errors of memory.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sanitizer {
+    /// Only panics, time and memory are checked.
+    None,
+    /// `AddressSanitizer`.
+    Address,
 }
 
 /// The result of a target that found no fault.
@@ -131,8 +143,8 @@ fn run_all(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     process::end_children_on_stop()?;
-    let circumstances = circumstances(&workspace.root)?;
-    let programs = Programs::build(&workspace, &selected)?;
+    let circumstances = circumstances(options.sanitizer, &workspace.root)?;
+    let programs = Programs::build(&workspace, &selected, options.sanitizer)?;
     let record = Record::open(&workspace, "fuzz", "target");
     let queue = Mutex::new(VecDeque::from(selected));
     let faults = thread::scope(|scope| {
@@ -200,7 +212,7 @@ fn targets(root: &Path) -> Result<Vec<String>> {
 }
 
 /// Returns the entries of all rows of a run: commit, versions and machine.
-fn circumstances(root: &Path) -> Result<Map<String, Value>> {
+fn circumstances(sanitizer: Sanitizer, root: &Path) -> Result<Map<String, Value>> {
     let rustc = record::output(nightly("rustc").args([TOOLCHAIN, "--version"]))
         .context("fuzz: the nightly toolchain is missing (`rustup toolchain install nightly`)")?;
     let cargo_fuzz = record::output(nightly("cargo").args([TOOLCHAIN, "fuzz", "--version"]))
@@ -212,6 +224,7 @@ fn circumstances(root: &Path) -> Result<Map<String, Value>> {
     let mut entries = record::circumstances(root, "cargo xtask fuzz");
     entries.insert("rustc".to_owned(), json!(rustc));
     entries.insert("cargo_fuzz".to_owned(), json!(cargo_fuzz));
+    entries.insert("sanitizer".to_owned(), json!(sanitizer.name()));
     Ok(entries)
 }
 
@@ -222,9 +235,19 @@ fn nightly(program: &str) -> Command {
     command
 }
 
+impl Sanitizer {
+    /// Returns the name in the options of `cargo fuzz`.
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Address => "address",
+        }
+    }
+}
+
 impl Programs {
     /// Builds the selected targets.
-    fn build(workspace: &Workspace, selected: &[String]) -> Result<Self> {
+    fn build(workspace: &Workspace, selected: &[String], sanitizer: Sanitizer) -> Result<Self> {
         let folder = workspace.target.join(FOLDER);
         let one = match selected {
             [name] => Some(name),
@@ -234,6 +257,7 @@ impl Programs {
         cargo
             .current_dir(&workspace.root)
             .args([TOOLCHAIN, "fuzz", "build", "--fuzz-dir", FOLDER])
+            .args(["--sanitizer", sanitizer.name()])
             .args([
                 "--features",
                 "libfuzzer",
@@ -246,8 +270,9 @@ impl Programs {
             .env("CARGO_TERM_COLOR", "never")
             // The lines of functions tell in which crate a function is.
             .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
-            // It would take longer than it saves.
-            .env("CARGO_PROFILE_RELEASE_LTO", "off");
+            // They would take longer than they save.
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
         let bar = spinner("building the targets");
         let built = process::watch(&mut cargo, |line| {
             if let OutputLine::Err(text) = line {
@@ -416,7 +441,7 @@ impl Done {
         let mut row = circumstances.clone();
         let own = json!({
             "target": name,
-            "command": format!("cargo xtask fuzz {name} --executions {requested} --record"),
+            "command": command(name, requested, circumstances),
             "executions": self.executions,
             "elapsed_s": round(self.elapsed_s),
             "executions_per_s": round(self.executions as f64 / self.elapsed_s),
@@ -433,6 +458,17 @@ impl Done {
         row.extend(own.as_object().cloned().unwrap_or_default());
         row.into()
     }
+}
+
+/// Returns the command that repeats the run of a target.
+fn command(name: &str, requested: u64, circumstances: &Map<String, Value>) -> String {
+    let sanitizer = match circumstances.get("sanitizer").and_then(Value::as_str) {
+        Some(sanitizer) if sanitizer != Sanitizer::None.name() => {
+            format!(" --sanitizer {sanitizer}")
+        }
+        _ => String::new(),
+    };
+    format!("cargo xtask fuzz {name} --executions {requested}{sanitizer} --record")
 }
 
 /// Returns the line that is printed for a row.
