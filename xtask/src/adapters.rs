@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::debian;
 use crate::matrix_driver::{self, MatrixDriver};
@@ -35,6 +35,12 @@ pub(crate) const CHOSEN: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 pub(crate) const REQUIRED: &str = "REQUIRE_ADAPTERS";
 /// Variable with the loader's file of the driver that `explain --isa` uses.
 const COMPILER: &str = "RADV_DRIVER_FILE";
+/// Folders in which the Vulkan loader finds the files of installed drivers on Linux.
+const LOADER_FOLDERS: [&str; 3] = [
+    "/etc/vulkan/icd.d",
+    "/usr/local/share/vulkan/icd.d",
+    "/usr/share/vulkan/icd.d",
+];
 /// Separator of the lists of the loader.
 const SEPARATOR: &str = if cfg!(windows) { ";" } else { ":" };
 
@@ -289,6 +295,42 @@ pub(crate) fn compiler(workspace: &Workspace) -> Result<Option<(&'static str, Os
         }
     }
     Ok(None)
+}
+
+/// Returns the files that determine which adapters a program finds, sorted: devices, the files in
+/// which the Vulkan loader finds drivers, each with its text, and the libraries of the drivers,
+/// each with its length and time.
+pub(crate) fn files(workspace: &Workspace) -> Vec<(PathBuf, String)> {
+    let mut files: Vec<_> = entries(Path::new("/dev/dri"))
+        .chain(entries(Path::new("/dev")).filter(|path| {
+            let name = path.file_name().unwrap_or_default();
+            name.as_encoded_bytes().starts_with(b"nvidia")
+        }))
+        .map(|device| (device, String::new()))
+        .collect();
+    let folders = LOADER_FOLDERS.map(PathBuf::from).into_iter();
+    for folder in folders.chain([folder(workspace)]) {
+        let of_loader = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "json");
+        for path in entries(&folder).filter(of_loader) {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let parsed: Value = serde_json::from_str(&text).unwrap_or_default();
+            if let Some(library) = parsed["ICD"]["library_path"].as_str() {
+                let library = folder.join(library);
+                let found = fs::metadata(&library).ok();
+                let stamp = found.map(|found| (found.len(), found.modified().ok()));
+                files.push((library, format!("{stamp:?}")));
+            }
+            files.push((path, text));
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Returns the paths of a folder's entries; none if the folder cannot be read.
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.path()))
 }
 
 /// Returns whether the user has chosen the drivers.

@@ -71,13 +71,11 @@ pub(crate) fn circumstances(root: &Path, command: &str) -> Map<String, Value> {
         .args(["describe", "--always", "--dirty", "--exclude=*"]);
     let mut date = Command::new("date");
     date.args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]);
-    let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    rustc.arg("--version");
     let entries = [
         ("command", json!(command)),
         ("commit", json!(output(&mut git))),
         ("date", json!(output(&mut date))),
-        ("rustc", json!(output(&mut rustc))),
+        ("rustc", json!(output(rustc().arg("--version")))),
         ("cpu", json!(cpu())),
         (
             "cores",
@@ -88,6 +86,11 @@ pub(crate) fn circumstances(root: &Path, command: &str) -> Map<String, Value> {
     entries
         .map(|(key, value)| (key.to_owned(), value))
         .collect()
+}
+
+/// Returns the command of the compiler that cargo uses.
+pub(crate) fn rustc() -> Command {
+    Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
 }
 
 /// Returns the output of a command; `None` if the command is missing or fails.

@@ -18,6 +18,7 @@ use crate::adapters::{self, Absence};
 use crate::data;
 use crate::mpi;
 use crate::process;
+use crate::record::{self, Record};
 use crate::web;
 use crate::workspace::Workspace;
 use tool_io::output;
@@ -36,6 +37,7 @@ mod sanitizers;
 mod targets;
 mod tests_run;
 mod tidy;
+mod unchanged;
 mod unsafe_code;
 
 use reporter::{Outcome, Reporter};
@@ -77,6 +79,13 @@ pub(crate) struct Options {
     /// and the checks for other targets
     #[arg(long)]
     full: bool,
+    /// Also run tests that passed before and whose package has not changed since; a PATTERN implies
+    /// this option
+    #[arg(long)]
+    again: bool,
+    /// Write counts and durations to the row NAME of xtask/record/verify.json
+    #[arg(long, value_name = "NAME", conflicts_with = "only")]
+    record: Option<String>,
     /// Rewrite golden files (`BLESS=1`), the lists of public items (`api.txt`) and `UNSAFE.md`;
     /// review the diff
     #[arg(long)]
@@ -112,7 +121,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let tree = tidy::Tree::read(&workspace.root)?;
     let packages = packages::Packages::new(&workspace);
-    let checks = fixed_checks(&workspace, &packages, &tree, options.bless)?;
+    let interfaces = api::Interfaces::new(&workspace);
+    let checks = fixed_checks(&workspace, &packages, &interfaces, &tree, options.bless)?;
     let pattern = options.only.as_deref().unwrap_or("");
     let is_selected = |check: &&Check<'_>| {
         check.id.contains(pattern) && (!check.is_battery || options.full || !pattern.is_empty())
@@ -123,6 +133,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         list(&selected, &search, options.json)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let row = options.record.as_deref().map(|name| {
+        let command = format!(
+            "cargo xtask verify{} --record {name}",
+            if options.full { " --full" } else { "" },
+        );
+        let mut row = record::circumstances(&workspace.root, &command);
+        row.insert("run".to_owned(), json!(name));
+        row
+    });
     let mut reporter = Reporter::new(options.json);
     process::end_children_on_stop()?;
     let done = run_checks(options, &workspace, &selected, &search, &mut reporter);
@@ -137,7 +156,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             eprintln!("error: verify: no check matches {pattern:?}");
             Ok(ExitCode::from(exit::USAGE))
         }
-        Ok(()) => reporter.close(""),
+        Ok(()) => {
+            if let Some(mut row) = row {
+                row.extend(reporter.summary().as_object().cloned().unwrap_or_default());
+                Record::open(&workspace, "verify", "run").put(row.into())?;
+            }
+            reporter.close("")
+        }
     }
 }
 
@@ -154,6 +179,12 @@ fn run_checks(
         process::check_not_interrupted()?;
         run_fixed(check, reporter)?;
     }
+    let switches = switches(options).map(|name| (name, "1".into()));
+    let envs = switches.chain([data::variable(workspace)?]);
+    let envs: Vec<_> = envs.chain(adapters::environment(workspace)?).collect();
+    let again = options.again || !pattern.is_empty();
+    // The files are read before the build, so that no later change counts as tested.
+    let unchanged = unchanged::Unchanged::open(workspace, &envs, again)?;
     let executables = match search.tests || search.claims || search.reports {
         true => tests_run::build(pattern, reporter)?,
         false => None,
@@ -162,11 +193,10 @@ fn run_checks(
         return Ok(());
     };
     if search.tests {
-        let switches = switches(options).map(|name| (name, "1".into()));
-        let envs = switches.chain([data::variable(workspace)?]);
         let plan = tests_run::Selection {
             pattern,
-            envs: envs.chain(adapters::environment(workspace)?).collect(),
+            envs,
+            unchanged: &unchanged,
         };
         tests_run::run(workspace, &executables, &plan, reporter)?;
     }
@@ -184,6 +214,7 @@ fn run_checks(
 fn fixed_checks<'a>(
     workspace: &'a Workspace,
     packages: &'a packages::Packages<'a>,
+    interfaces: &'a api::Interfaces<'a>,
     tree: &'a tidy::Tree,
     blesses: bool,
 ) -> Result<Vec<Check<'a>>> {
@@ -238,7 +269,7 @@ fn fixed_checks<'a>(
         checks.push(Check::new(tool.id(), check).battery());
     }
     for package in packages.published() {
-        let compare = move |_: &Reporter| api::outcome(workspace, package, blesses);
+        let compare = move |_: &Reporter| api::outcome(interfaces, package, blesses);
         checks.push(Check::new(format!("api/{}", package.name), compare).long());
     }
     checks.push(long("packages", |reporter| packages.faults(reporter)));

@@ -74,8 +74,8 @@ pub enum Dialect {
     /// Comma-separated values with one column per metric and units in the column names. Other data
     /// is JSON in lines that begin with `#`.
     Csv,
-    /// JSON lines: one object per line. Times of rows are exact to the nanosecond in the first 2^22 s
-    /// (48 days) of a trace.
+    /// JSON lines: one object per line. Times of rows are exact to the nanosecond in the first 2^22
+    /// s (48 days) of a trace.
     JsonLines,
     /// The seven columns of the script `gpu_trace.py`, separated by semicolons.
     SemicolonCsv,

@@ -9,6 +9,7 @@
 //! `public-api` reads the JSON of one version of the compiler. With other versions, the
 //! check is skipped.
 
+use std::cell::OnceCell;
 use std::env;
 use std::fs;
 use std::io::ErrorKind;
@@ -43,24 +44,53 @@ pub(crate) fn rustdoc() -> Result<ExitCode> {
     })
 }
 
-/// Compares the interface of a crate with its list; with `blesses`, writes the list.
-pub(super) fn outcome(workspace: &Workspace, package: &Package, blesses: bool) -> Result<Outcome> {
-    let mut cargo = process::cargo();
-    cargo
-        .args([
-            "rustdoc",
-            "--lib",
-            "--all-features",
-            "--package",
-            &package.name,
-        ])
-        .args(["--", "-Z", "unstable-options", "--output-format", "json"])
-        .env("RUSTDOC", env::current_exe()?)
-        .env(RUSTDOC_VARIABLE, "1");
-    let finished = watch(&mut cargo, |_| ())?;
-    if !finished.status.success() {
-        return Ok(Outcome::Failed(tail(&finished.err, MAX_LINES)));
+/// The interfaces of all published crates, which one command writes.
+pub(crate) struct Interfaces<'w> {
+    workspace: &'w Workspace,
+    /// The fault of the command, once it has run.
+    written: OnceCell<Option<String>>,
+}
+
+impl<'w> Interfaces<'w> {
+    pub(super) fn new(workspace: &'w Workspace) -> Self {
+        Self {
+            workspace,
+            written: OnceCell::new(),
+        }
     }
+
+    /// Writes the interfaces, once. Returns the fault of the command.
+    fn fault(&self) -> Result<Option<String>> {
+        if let Some(fault) = self.written.get() {
+            return Ok(fault.clone());
+        }
+        let mut cargo = process::cargo();
+        cargo.args(["doc", "--lib", "--no-deps", "--all-features"]);
+        let packages = self.workspace.packages.iter();
+        for package in packages.filter(|package| package.is_published) {
+            cargo.args(["--package", &package.name]);
+        }
+        cargo
+            .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json")
+            .env("RUSTDOC", env::current_exe()?)
+            .env(RUSTDOC_VARIABLE, "1");
+        let finished = watch(&mut cargo, |_| ())?;
+        let is_good = finished.status.success();
+        let fault = (!is_good).then(|| tail(&finished.err, MAX_LINES));
+        Ok(self.written.get_or_init(|| fault).clone())
+    }
+}
+
+/// Compares the interface of a crate with its list; with `blesses`, writes the list.
+pub(super) fn outcome(
+    interfaces: &Interfaces<'_>,
+    package: &Package,
+    blesses: bool,
+) -> Result<Outcome> {
+    if let Some(fault) = interfaces.fault()? {
+        return Ok(Outcome::Failed(fault));
+    }
+    let workspace = interfaces.workspace;
     let name = package.name.replace('-', "_");
     let json = workspace.target.join("doc").join(format!("{name}.json"));
     let fresh = match listing(&json)? {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use indicatif::ProgressBar;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::process::spinner;
 use tool_io::output::Pipe;
@@ -18,10 +18,15 @@ use tool_io::output::Pipe;
 const SLOWEST: usize = 10;
 const SLOW: Duration = Duration::from_secs(5);
 
+/// Detail of a check that was not run again.
+const UNCHANGED: &str = "unchanged";
+
 /// Outcome of a check; the text is the reason for a failure or a skip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
+    /// The check passed in an earlier run, and nothing that it depends on has changed.
+    Unchanged,
     Failed(String),
     Skipped(String),
 }
@@ -47,6 +52,7 @@ pub(crate) struct Reporter {
     announce: bool,
     begun: Instant,
     n_passed: usize,
+    n_unchanged: usize,
     failed: Vec<String>,
     skipped: Vec<String>,
     /// The start of the whole run.
@@ -74,6 +80,7 @@ impl Reporter {
             announce,
             begun: Instant::now(),
             n_passed: 0,
+            n_unchanged: 0,
             failed: Vec::new(),
             skipped: Vec::new(),
             started: Instant::now(),
@@ -124,12 +131,13 @@ impl Reporter {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.n_passed + self.failed.len() + self.skipped.len() == 0
+        self.n_passed + self.n_unchanged + self.failed.len() + self.skipped.len() == 0
     }
 
     fn put(&mut self, id: &str, outcome: Outcome, took: &str) -> Result<()> {
         let (word, detail) = match &outcome {
             Outcome::Passed => ("passed", took),
+            Outcome::Unchanged => ("passed", UNCHANGED),
             Outcome::Failed(detail) => ("failed", detail.as_str()),
             Outcome::Skipped(why) => ("skipped", why.as_str()),
         };
@@ -139,7 +147,9 @@ impl Reporter {
             records.flush()?;
         }
         let line = match &outcome {
-            Outcome::Passed => format!("passed  {id}  {took}").trim_end().to_owned(),
+            Outcome::Passed | Outcome::Unchanged => {
+                format!("{word}  {id}  {detail}").trim_end().to_owned()
+            }
             Outcome::Failed(detail) => format!("FAILED  {id}\n{}", indent(detail)),
             Outcome::Skipped(why) => format!("skipped {id}: {why}"),
         };
@@ -147,10 +157,30 @@ impl Reporter {
         self.bar.suspend(|| writeln!(text, "{line}"))?;
         match outcome {
             Outcome::Passed => self.n_passed += 1,
+            Outcome::Unchanged => self.n_unchanged += 1,
             Outcome::Failed(_) => self.failed.push(id.to_owned()),
             Outcome::Skipped(why) => self.skipped.push(why),
         }
         Ok(())
+    }
+
+    /// Returns counts and durations for a record.
+    pub(crate) fn summary(&self) -> Value {
+        let seconds = |time: Duration| (10.0 * time.as_secs_f64()).round() / 10.0;
+        let mut durations = self.durations.clone();
+        durations.sort_by(|a, b| b.cmp(a));
+        durations.retain(|(time, _)| *time >= SLOW);
+        let slowest = durations
+            .into_iter()
+            .map(|(time, what)| json!({ "check": what, "elapsed_s": seconds(time) }));
+        json!({
+            "elapsed_s": seconds(self.started.elapsed()),
+            "passed": self.n_passed + self.n_unchanged,
+            "unchanged": self.n_unchanged,
+            "failed": self.failed.len(),
+            "skipped": self.skipped.len(),
+            "slowest": slowest.collect::<Vec<_>>(),
+        })
     }
 
     /// Prints the slowest work, the failed checks, the reasons of skipped checks, and last the
@@ -172,10 +202,17 @@ impl Reporter {
         for same in self.skipped.chunk_by(|a, b| a == b) {
             writeln!(self.text, "skipped {}: {}", same.len(), same[0])?;
         }
+        if self.n_unchanged > 0 {
+            writeln!(
+                self.text,
+                "unchanged {}: passed in an earlier run with the same files and environment (`--again` repeats them)",
+                self.n_unchanged
+            )?;
+        }
         writeln!(
             self.text,
             "{prefix}{} passed, {} failed, {} skipped",
-            self.n_passed,
+            self.n_passed + self.n_unchanged,
             self.failed.len(),
             self.skipped.len()
         )?;
@@ -235,24 +272,31 @@ mod tests {
         reporter
             .add("d", Outcome::Skipped("no adapter".into()))
             .unwrap();
+        reporter.add("e", Outcome::Unchanged).unwrap();
         reporter.took("quick", SLOW / 2);
         reporter.took("slow", SLOW);
         reporter.took("slower", 2 * SLOW);
+        let summary = reporter.summary();
+        let counts = ["passed", "unchanged", "failed", "skipped"].map(|key| summary[key].as_u64());
+        assert_eq!(counts, [2, 1, 1, 2].map(Some));
+        let slower = json!({ "check": "slower", "elapsed_s": 10.0 });
+        assert_eq!(summary["slowest"][0], slower);
         let code = reporter.close("").unwrap();
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(1)));
         let expected = "passed  a\nFAILED  b\n    | why\n    | how\nskipped c: no adapter\n\
-            skipped d: no adapter\n\nslowest   10.0 s  slower\nslowest    5.0 s  slow\n\
-            failed: b\nskipped 2: no adapter\n1 passed, 1 failed, 2 skipped\n";
+            skipped d: no adapter\npassed  e  unchanged\n\nslowest   10.0 s  slower\nslowest    5.0 s  slow\n\
+            failed: b\nskipped 2: no adapter\nunchanged 1: passed in an earlier run with the same \
+            files and environment (`--again` repeats them)\n2 passed, 1 failed, 2 skipped\n";
         let text = text.text();
         let is_fixed = |line: &&str| !line.starts_with("elapsed ");
         let fixed: Vec<&str> = text.lines().filter(is_fixed).collect();
         assert_eq!(fixed.join("\n") + "\n", expected);
         let records = records.text();
-        let outcomes: Vec<serde_json::Value> = records
+        let outcomes: Vec<Value> = records
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
-        assert_eq!(outcomes.len(), 4);
+        assert_eq!(outcomes.len(), 5);
         assert_eq!(
             outcomes[1],
             json!({"id": "b", "outcome": "failed", "detail": "why\nhow"})

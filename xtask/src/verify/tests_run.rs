@@ -4,11 +4,11 @@
 //! and a test without a result at the end of its process is a failure. `LANES` executables run
 //! at a time, because most of them end with one long test that leaves the other cores idle;
 //! they send events to the thread that owns the reporter. The build and the run of doc tests
-//! are checks too, so that each failure has an id that `--only` can select.
-//! Executables run in their package's folder, as under `cargo test`. Cargo runs the doc tests;
-//! their names begin with the path of their file, which leads to the package. An example is one
-//! check: it passes if it ends with exit code 0, and is skipped if it also writes
-//! `skipped: <name>: <why>` to standard error.
+//! are checks too, so that each failure has an id that `--only` can select. Tests that passed
+//! before and whose package has not changed since do not run again. Executables run in their
+//! package's folder, as under `cargo test`. Cargo runs the doc tests; their names begin with the
+//! path of their file, which leads to the package. An example is one check: it passes if it ends
+//! with exit code 0, and is skipped if it also writes `skipped: <name>: <why>` to standard error.
 //! Limits: targets must use Rust's own test harness; all targets of the workspace do.
 
 use std::collections::HashMap;
@@ -24,6 +24,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::libtest::{self, Report, Verdict};
 use super::reporter::{Outcome, Reporter};
+use super::unchanged::{Known, Unchanged};
 use crate::adapters;
 use crate::artifact::{self, Executable};
 use crate::matrix_driver::{self, MatrixDriver};
@@ -52,6 +53,8 @@ pub(super) struct Selection<'a> {
     pub(super) pattern: &'a str,
     /// Environment variables for every test.
     pub(super) envs: Vec<(&'static str, OsString)>,
+    /// The tests that passed before.
+    pub(super) unchanged: &'a Unchanged,
 }
 
 /// Builds all tests, examples and programs, and returns their executables; `None` if the build
@@ -199,11 +202,23 @@ fn run_example(
     if !id.contains(plan.pattern) {
         return Ok(());
     }
+    if plan
+        .unchanged
+        .known(package, &id)
+        .is_some_and(|known| known.is_good())
+    {
+        events.send(Event::Ended(id, Outcome::Unchanged))?;
+        return Ok(());
+    }
     events.send(Event::Started(id.clone()))?;
     let begun = Instant::now();
     let finished = watch(&mut command(executable, package, plan), |_| ())?;
     events.send(Event::Took(id.clone(), begun.elapsed()))?;
-    events.send(Event::Ended(id, example_outcome(&finished)))?;
+    let outcome = example_outcome(&finished);
+    let ran = [(executable.target.clone(), outcome == Outcome::Passed)];
+    let all = [executable.target.clone()];
+    plan.unchanged.store(package, &id, &all, ran)?;
+    events.send(Event::Ended(id, outcome))?;
     Ok(())
 }
 
@@ -230,19 +245,31 @@ fn run_tests(
     if driver.is_some() {
         prefix = format!("{prefix} on {}", matrix_driver::ID);
     }
-    let mut list = command(executable, package, plan);
-    let listed = watch(list.args(["--list", "--format", "terse"]), |_| ())?;
-    if !listed.status.success() {
-        let output = tail(&(listed.out + &listed.err), TAIL_LINES);
-        events.send(Event::Ended(prefix, Outcome::Failed(output)))?;
-        return Ok(());
-    }
-    let all = libtest::listing(&listed.out);
+    let known = match plan.unchanged.known(package, &prefix) {
+        Some(known) => known,
+        None => {
+            let mut list = command(executable, package, plan);
+            let listed = watch(list.args(["--list", "--format", "terse"]), |_| ())?;
+            if !listed.status.success() {
+                let output = tail(&(listed.out + &listed.err), TAIL_LINES);
+                events.send(Event::Ended(prefix, Outcome::Failed(output)))?;
+                return Ok(());
+            }
+            Known::none_of(libtest::listing(&listed.out))
+        }
+    };
+    let all = &known.all;
     let is_selected = |name: &&String| {
         let is_meant = driver.is_none() || name.starts_with(MATRIX_TESTS.1);
         is_meant && format!("{prefix}/{name}").contains(plan.pattern)
     };
-    let selected: Vec<_> = all.iter().filter(is_selected).collect();
+    let selected = all.iter().filter(is_selected);
+    let (unchanged, selected): (Vec<_>, Vec<_>) =
+        selected.partition(|name| known.passed.contains(*name));
+    for name in unchanged {
+        let id = format!("{prefix}/{name}");
+        events.send(Event::Ended(id, Outcome::Unchanged))?;
+    }
     if selected.is_empty() {
         return Ok(());
     }
@@ -257,7 +284,15 @@ fn run_tests(
     let begun = Instant::now();
     let finished = watch_tests(&mut tests, &prefix, selected.len(), events)?;
     events.send(Event::Took(prefix.clone(), begun.elapsed()))?;
-    for (name, outcome) in outcomes(&selected, &finished) {
+    let outcomes = outcomes(&selected, &finished);
+    // After a failure that no test explains, no result is trusted.
+    let is_explained = outcomes.iter().all(|(name, _)| name != PROCESS);
+    let ran = outcomes.iter().map(|(name, outcome)| {
+        let has_passed = is_explained && *outcome == Outcome::Passed;
+        (name.clone(), has_passed)
+    });
+    plan.unchanged.store(package, &prefix, all, ran)?;
+    for (name, outcome) in outcomes {
         let outcome = match outcome {
             Outcome::Skipped(why) if driver.is_some() => Outcome::Failed(why),
             outcome => outcome,
@@ -393,6 +428,30 @@ fn run_doc_tests(
     events: &Sender<Event>,
 ) -> Result<()> {
     const DOC_TESTS: &str = "test/doc";
+    let mut changed = Vec::new();
+    for package in &workspace.packages {
+        let process = doc_prefix(package);
+        match plan.unchanged.known(package, &process) {
+            Some(known) if known.is_good() => {
+                for name in &known.all {
+                    events.send(Event::Ended(doc_id(workspace, name), Outcome::Unchanged))?;
+                }
+            }
+            _ => changed.push(package),
+        }
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    // Names begin with the folder of the package.
+    let mut folders = Vec::new();
+    if changed.len() < workspace.packages.len() {
+        let inside = changed.iter().filter_map(|package| {
+            let folder = package.folder().strip_prefix(&workspace.root).ok()?;
+            folder.to_str()
+        });
+        folders.extend(inside);
+    }
     let end = |outcome| events.send(Event::Ended(DOC_TESTS.into(), outcome));
     let is_asked = DOC_TESTS.contains(plan.pattern);
     let is_selected = |name: &str| doc_id(workspace, name).contains(plan.pattern);
@@ -410,7 +469,7 @@ fn run_doc_tests(
         }
     }
     let begun = Instant::now();
-    let finished = watch(&mut doc_command(plan, &[]), |line| {
+    let finished = watch(&mut doc_command(plan, &folders), |line| {
         if let OutputLine::Out(text) = line
             && libtest::is_result(text)
         {
@@ -419,13 +478,27 @@ fn run_doc_tests(
     })?;
     events.send(Event::Took(DOC_TESTS.into(), begun.elapsed()))?;
     let reports = libtest::parse(&finished.out);
+    let is_explained = reports
+        .iter()
+        .any(|report| report.verdict == Verdict::Failed);
+    if finished.status.success() || is_explained {
+        for package in changed {
+            let process = doc_prefix(package);
+            let own = reports.iter().filter(|report| {
+                let id = doc_id(workspace, &report.name);
+                id.strip_prefix(&process)
+                    .is_some_and(|rest| rest.starts_with('/'))
+            });
+            let ran = own.map(|report| (report.name.clone(), report.verdict == Verdict::Ok));
+            let ran: Vec<_> = ran.collect();
+            let all: Vec<_> = ran.iter().map(|(name, _)| name.clone()).collect();
+            plan.unchanged.store(package, &process, &all, ran)?;
+        }
+    }
     for report in reports.iter().filter(|report| is_selected(&report.name)) {
         let id = doc_id(workspace, &report.name);
         events.send(Event::Ended(id, outcome(report)))?;
     }
-    let is_explained = reports
-        .iter()
-        .any(|report| report.verdict == Verdict::Failed);
     if finished.status.success() {
         if is_asked {
             end(Outcome::Passed)?;
@@ -447,13 +520,18 @@ fn doc_command(plan: &Selection<'_>, harness_args: &[&str]) -> Command {
     cargo
 }
 
+/// Returns the id of the doc tests of a package.
+fn doc_prefix(package: &Package) -> String {
+    format!("test/{}/doc", package.name)
+}
+
 /// Returns the id of a doc test: `test/<package>/doc/<file> - <item> (line N)`.
 fn doc_id(workspace: &Workspace, name: &str) -> String {
     for package in &workspace.packages {
         let folder = package.folder().strip_prefix(&workspace.root);
         let inside = folder.ok().and_then(|folder| below(name, folder));
         if let Some(inside) = inside {
-            return format!("test/{}/doc/{inside}", package.name);
+            return format!("{}/{inside}", doc_prefix(package));
         }
     }
     format!("test/doc/{name}")
