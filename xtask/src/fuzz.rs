@@ -2,10 +2,11 @@
 //!
 //! Role: builds the targets with counters at the edges of the code, runs each for a number of
 //! executions, and reports executions, times, coverage and memory.
-//! Method: `cargo fuzz` builds; the programs are then started directly. The corpus that grows
-//! during a run is in cargo's target folder, in addition to the small corpus in `fuzz/corpus`.
-//! After the run, the whole corpus is replayed once more for the list of covered functions. Edges
-//! count if their function is in a file of this workspace and at least one of its edges was
+//! Method: `cargo fuzz` builds each target twice; the programs are then started directly. The
+//! executions run without a sanitizer, which is several times as fast. The corpus that grows during
+//! a run is in cargo's target folder, in addition to the small corpus in `fuzz/corpus`. After the
+//! run, the whole corpus is replayed with `AddressSanitizer`, which detects errors of memory and
+//! finds the names of the covered functions. Edges count if their function is in a file of this workspace and at least one of its edges was
 //! reached, so that code which a target never calls does not count.
 //! Limits: a function that was compiled into a caller counts as part of the caller; a generic
 //! function of this workspace counts once for each of its instances.
@@ -20,7 +21,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Map, Value, json};
 use tool_io::{TemporaryFolder, exit, output};
 
@@ -73,9 +74,6 @@ pub(crate) struct Options {
     /// Targets that run at the same time
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u16,
-    /// Detect errors of memory; takes several times as long
-    #[arg(long, value_enum, value_name = "SANITIZER", default_value_t = Sanitizer::None)]
-    sanitizer: Sanitizer,
     /// Print the targets, and run none
     #[arg(long)]
     list: bool,
@@ -87,13 +85,14 @@ pub(crate) struct Options {
     save_corpus: bool,
 }
 
-/// A tool that detects errors of memory.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Sanitizer {
-    /// Only panics, time and memory are checked.
-    None,
-    /// `AddressSanitizer`.
-    Address,
+/// The two builds of each target.
+#[derive(Clone, Copy)]
+enum Build {
+    /// The build that runs the executions: only panics, time and memory are checked.
+    Fast,
+    /// The build with `AddressSanitizer`, which detects errors of memory and finds the names of
+    /// functions.
+    Checked,
 }
 
 /// The result of a target that found no fault.
@@ -108,7 +107,7 @@ struct Done {
 
 /// Folders and build of the targets.
 struct Programs {
-    /// Folder of the executables.
+    /// Folder of the executables, in a folder for each build.
     executables: PathBuf,
     /// Folder of the committed corpus.
     seeds: PathBuf,
@@ -143,8 +142,8 @@ fn run_all(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     process::end_children_on_stop()?;
-    let circumstances = circumstances(options.sanitizer, &workspace.root)?;
-    let programs = Programs::build(&workspace, &selected, options.sanitizer)?;
+    let circumstances = circumstances(&workspace.root)?;
+    let programs = Programs::build(&workspace, &selected)?;
     let record = Record::open(&workspace, "fuzz", "target");
     let queue = Mutex::new(VecDeque::from(selected));
     let faults = thread::scope(|scope| {
@@ -212,7 +211,7 @@ fn targets(root: &Path) -> Result<Vec<String>> {
 }
 
 /// Returns the entries of all rows of a run: commit, versions and machine.
-fn circumstances(sanitizer: Sanitizer, root: &Path) -> Result<Map<String, Value>> {
+fn circumstances(root: &Path) -> Result<Map<String, Value>> {
     let rustc = record::output(nightly("rustc").args([TOOLCHAIN, "--version"]))
         .context("fuzz: the nightly toolchain is missing (`rustup toolchain install nightly`)")?;
     let cargo_fuzz = record::output(nightly("cargo").args([TOOLCHAIN, "fuzz", "--version"]))
@@ -224,7 +223,6 @@ fn circumstances(sanitizer: Sanitizer, root: &Path) -> Result<Map<String, Value>
     let mut entries = record::circumstances(root, "cargo xtask fuzz");
     entries.insert("rustc".to_owned(), json!(rustc));
     entries.insert("cargo_fuzz".to_owned(), json!(cargo_fuzz));
-    entries.insert("sanitizer".to_owned(), json!(sanitizer.name()));
     Ok(entries)
 }
 
@@ -235,20 +233,43 @@ fn nightly(program: &str) -> Command {
     command
 }
 
-impl Sanitizer {
-    /// Returns the name in the options of `cargo fuzz`.
-    fn name(self) -> &'static str {
+impl Build {
+    const ALL: [Self; 2] = [Self::Checked, Self::Fast];
+
+    /// Returns the sanitizer, as in the options of `cargo fuzz`.
+    fn sanitizer(self) -> &'static str {
         match self {
-            Self::None => "none",
-            Self::Address => "address",
+            Self::Fast => "none",
+            Self::Checked => "address",
         }
     }
 }
 
 impl Programs {
     /// Builds the selected targets.
-    fn build(workspace: &Workspace, selected: &[String], sanitizer: Sanitizer) -> Result<Self> {
+    fn build(workspace: &Workspace, selected: &[String]) -> Result<Self> {
         let folder = workspace.target.join(FOLDER);
+        let executables = folder.join("programs");
+        for build in Build::ALL {
+            Self::compile(workspace, selected, build)?;
+            // The next build has executables of the same names.
+            let to = executables.join(build.sanitizer());
+            fs::create_dir_all(&to)?;
+            for name in selected {
+                let built = workspace.target.join(TRIPLE).join("release").join(name);
+                fs::copy(&built, to.join(name)).with_context(|| built.display().to_string())?;
+            }
+        }
+        Ok(Self {
+            executables,
+            seeds: workspace.root.join(FOLDER).join("corpus"),
+            corpus: folder.join("corpus"),
+            artifacts: folder.join("artifacts"),
+            root: workspace.root.clone(),
+        })
+    }
+
+    fn compile(workspace: &Workspace, selected: &[String], build: Build) -> Result<()> {
         let one = match selected {
             [name] => Some(name),
             _ => None,
@@ -257,7 +278,7 @@ impl Programs {
         cargo
             .current_dir(&workspace.root)
             .args([TOOLCHAIN, "fuzz", "build", "--fuzz-dir", FOLDER])
-            .args(["--sanitizer", sanitizer.name()])
+            .args(["--sanitizer", build.sanitizer()])
             .args([
                 "--features",
                 "libfuzzer",
@@ -285,13 +306,7 @@ impl Programs {
             "fuzz: the build failed\n{}",
             tail(&built.err, TAIL_LINES)
         );
-        Ok(Self {
-            executables: workspace.target.join(TRIPLE).join("release"),
-            seeds: workspace.root.join(FOLDER).join("corpus"),
-            corpus: folder.join("corpus"),
-            artifacts: folder.join("artifacts"),
-            root: workspace.root.clone(),
-        })
+        Ok(())
     }
 
     /// Runs a target.
@@ -304,7 +319,7 @@ impl Programs {
         fs::create_dir_all(&corpus)?;
         fs::create_dir_all(&artifacts)?;
         let start = Instant::now();
-        let mut command = self.command(name);
+        let mut command = self.command(name, Build::Fast);
         command
             .arg(format!("-runs={executions}"))
             .arg(format!("-timeout={TIMEOUT_S}"))
@@ -328,7 +343,7 @@ impl Programs {
             tail(&finished.err, TAIL_LINES)
         );
         let statistics = Statistics::parse(&finished.err)?;
-        let mut replay = self.command(name);
+        let mut replay = self.command(name, Build::Checked);
         replay.args(["-runs=0", "-print_coverage=1"]);
         let replayed = process::watch(&mut replay, |_| ())?;
         ensure!(
@@ -352,7 +367,7 @@ impl Programs {
     fn save_corpus(&self, name: &str) -> Result<()> {
         let seeds = self.seeds.join(name);
         let merged = TemporaryFolder::create(&self.artifacts, &format!("merged-{name}"))?;
-        let mut merge = self.program(name);
+        let mut merge = self.program(name, Build::Fast);
         merge.arg("-merge=1");
         merge.args([merged.path(), &seeds, &self.corpus.join(name)]);
         let finished = process::watch(&mut merge, |_| ())?;
@@ -389,15 +404,16 @@ impl Programs {
     }
 
     /// Creates the command of a target with its two folders of inputs.
-    fn command(&self, name: &str) -> Command {
-        let mut command = self.program(name);
+    fn command(&self, name: &str, build: Build) -> Command {
+        let mut command = self.program(name, build);
         command.args([self.corpus.join(name), self.seeds.join(name)]);
         command
     }
 
     /// Creates the command of a target without folders.
-    fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(self.executables.join(name));
+    fn program(&self, name: &str, build: Build) -> Command {
+        let executables = self.executables.join(build.sanitizer());
+        let mut command = Command::new(executables.join(name));
         command
             // A process is measured alone, and its results do not depend on timing.
             .env("RAYON_NUM_THREADS", "1")
@@ -441,7 +457,7 @@ impl Done {
         let mut row = circumstances.clone();
         let own = json!({
             "target": name,
-            "command": command(name, requested, circumstances),
+            "command": format!("cargo xtask fuzz {name} --executions {requested} --record"),
             "executions": self.executions,
             "elapsed_s": round(self.elapsed_s),
             "executions_per_s": round(self.executions as f64 / self.elapsed_s),
@@ -458,17 +474,6 @@ impl Done {
         row.extend(own.as_object().cloned().unwrap_or_default());
         row.into()
     }
-}
-
-/// Returns the command that repeats the run of a target.
-fn command(name: &str, requested: u64, circumstances: &Map<String, Value>) -> String {
-    let sanitizer = match circumstances.get("sanitizer").and_then(Value::as_str) {
-        Some(sanitizer) if sanitizer != Sanitizer::None.name() => {
-            format!(" --sanitizer {sanitizer}")
-        }
-        _ => String::new(),
-    };
-    format!("cargo xtask fuzz {name} --executions {requested}{sanitizer} --record")
 }
 
 /// Returns the line that is printed for a row.

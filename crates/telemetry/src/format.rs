@@ -551,6 +551,18 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, std::result::Result<&str, &
     })
 }
 
+/// Parses seconds; `None` if the number is negative, not finite or out of range. A decimal number of
+/// at most nine digits after the point is exact.
+fn parse_seconds(text: &str) -> Option<Duration> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_decimal = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !is_decimal(whole) || !is_decimal(fraction) || fraction.len() > 9 {
+        return text.parse().ok().and_then(seconds);
+    }
+    let nanoseconds = format!("{fraction:0<9}").parse().ok()?;
+    Some(Duration::new(whole.parse().ok()?, nanoseconds))
+}
+
 /// Converts seconds to a time; `None` if the number is negative, not finite or out of range.
 fn seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()

@@ -86,6 +86,22 @@ fn csv_and_json_lines_lose_nothing() {
 }
 
 #[test]
+fn times_of_any_length_are_exact_in_csv_and_times_of_48_days_in_json_lines() {
+    let days =
+        |days: u64| Duration::from_secs(days * 24 * 3600) + Duration::from_nanos(123_456_789);
+    for (dialect, longest) in [
+        (Dialect::Csv, Duration::from_secs(17_506_322_075) + days(0)),
+        (Dialect::Csv, Duration::MAX),
+        (Dialect::JsonLines, days(48)),
+    ] {
+        let mut trace = trace();
+        trace.rows.last_mut().unwrap().time = longest;
+        let read = format::read(format::write(&trace, dialect).as_bytes()).unwrap();
+        assert_eq!(read.trace, trace, "{dialect:?} {longest:?}");
+    }
+}
+
+#[test]
 fn a_chrome_trace_has_counters_and_regions_on_one_clock() {
     let trace = trace();
     let text = format::write(&trace, Dialect::ChromeTrace);

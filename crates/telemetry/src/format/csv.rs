@@ -3,7 +3,7 @@
 //! Method: the header and notes are JSON in lines that begin with `#`, which table readers skip as
 //! comments. Columns are identified by name, so files with fewer or more columns can be read too.
 
-use super::{Header, Note, Read, column, lines, seconds, sorted, text_error};
+use super::{Header, Note, Read, column, lines, parse_seconds, sorted, text_error};
 use crate::trace::{Row, Trace};
 use crate::{Metric, Result, Values};
 use std::fmt::Write as _;
@@ -115,7 +115,7 @@ fn read_row(line: &str, columns: &[Column], trace: &mut Trace) -> std::result::R
     }
     for (cell, column) in cells.into_iter().zip(columns) {
         match column {
-            Column::Time => time = cell.parse().ok().and_then(seconds),
+            Column::Time => time = parse_seconds(cell),
             Column::Device => device = cell.parse().ok(),
             Column::Of(metric) if !cell.is_empty() => match cell.parse::<f64>() {
                 Ok(value) if value.is_finite() => values.set(*metric, value),

@@ -135,8 +135,9 @@ struct LoopPoint<'n> {
     /// Whether each value depends on an open comparison; used only if `accuracy` is set.
     is_open: Vec<bool>,
     accuracy: Option<Accuracy>,
-    body: Vec<bool>,
+    body: Vec<usize>,
     reductions: Vec<usize>,
+    epilogue: Vec<usize>,
     /// The results of the scan or sort at all points of the domain; empty if the nest has neither.
     lines: Vec<Approximate>,
 }
@@ -145,6 +146,12 @@ impl<'n> LoopPoint<'n> {
     fn new(nest: &'n LoopNest, inputs: &'n [&'n HostData], accuracy: Option<Accuracy>) -> Self {
         let sizes = nest.sizes();
         let is_reduction = |&id: &usize| matches!(nest.values[id], Value::Reduced(..));
+        let marked = |marks: Vec<bool>| {
+            let ids = (0..marks.len()).filter(move |&id| marks[id]);
+            ids.collect::<Vec<usize>>()
+        };
+        let mut epilogue = marked(nest.epilogue());
+        epilogue.retain(|&id| !nest.values[id].is_fold());
         Self {
             nest,
             inputs,
@@ -158,8 +165,9 @@ impl<'n> LoopPoint<'n> {
             errors: vec![0.0; nest.values.len()],
             is_open: vec![false; nest.values.len()],
             accuracy,
-            body: nest.body(),
+            body: marked(nest.body()),
             reductions: (0..nest.values.len()).filter(is_reduction).collect(),
+            epilogue,
             lines: Vec::new(),
         }
     }
@@ -179,7 +187,6 @@ impl<'n> LoopPoint<'n> {
 
     /// Computes all values at the current index of the domain axes, the point of this number.
     fn compute_all(&mut self, number: usize) -> Result<()> {
-        let nest = self.nest;
         if !self.reductions.is_empty() {
             self.reduce()?;
         }
@@ -187,11 +194,8 @@ impl<'n> LoopPoint<'n> {
             let Approximate { value, error } = self.lines[number];
             (self.values[id], self.errors[id]) = (value, error);
         }
-        let epilogue = nest.epilogue();
-        for (id, value) in nest.values.iter().enumerate() {
-            if epilogue[id] && !value.is_fold() {
-                self.set(id)?;
-            }
+        for number in 0..self.epilogue.len() {
+            self.set(self.epilogue[number])?;
         }
         Ok(())
     }
@@ -235,10 +239,8 @@ impl<'n> LoopPoint<'n> {
 
     /// Computes the values on which folds depend, at the current index.
     fn compute_body(&mut self) -> Result<()> {
-        for id in 0..self.nest.values.len() {
-            if self.body[id] {
-                self.set(id)?;
-            }
+        for number in 0..self.body.len() {
+            self.set(self.body[number])?;
         }
         Ok(())
     }
