@@ -1,8 +1,8 @@
 //! The distributions related to the inverse Gaussian, against golden values and identities between
 //! these distributions.
 
-mod support;
-
+use crate::support::gate::{GATE, golden, worst};
+use crate::support::{self, kolmogorov};
 use distributions::{
     Error, FirstPassage, InverseGaussian, Levy, ReciprocalInverseGaussian, ShiftedInverseGaussian,
 };
@@ -12,8 +12,6 @@ use rand::rngs::Xoshiro256PlusPlus;
 use statrs::distribution::{Continuous, ContinuousCDF};
 use statrs::statistics::{Distribution, Median, Mode};
 use std::collections::HashMap;
-use support::gate::{GATE, golden, worst};
-use support::kolmogorov;
 use tensor_core::compare::{Tolerance, assert_close, compare};
 
 /// A row of a golden table: the fields by column name.
@@ -109,7 +107,7 @@ fn every_function_of_every_relative_meets_its_gate_and_the_table_says_how() {
     data.extend(support::table("wide.csv"));
     let names = FUNCTIONS.map(|name| format!("`{name}`")).join(" | ");
     let mut text = format!(
-        "\nLargest relative errors of the relatives at their golden points, measured by `tests/relatives.rs`:\n\n| distribution | points | {names} | quantiles |\n|---|---|{}\n",
+        "\nLargest relative errors of the relatives at their golden points, measured by `tests/integration/relatives.rs`:\n\n| distribution | points | {names} | quantiles |\n|---|---|{}\n",
         "---|".repeat(FUNCTIONS.len() + 1),
     );
     let distributions = [

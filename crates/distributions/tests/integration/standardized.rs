@@ -1,11 +1,9 @@
 //! The standardized inverse Gaussian against golden values and the unstandardized distribution.
 
-mod support;
-
+use crate::support::table;
 use distributions::{Error, InverseGaussian, Standardized};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
-use support::table;
 use tensor_core::compare::{Tolerance, assert_close};
 
 /// Tolerance in epsilons: 4e-15.

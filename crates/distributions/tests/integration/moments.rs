@@ -1,11 +1,9 @@
 //! Moments, entropy, mode and transforms against golden values.
 
-mod support;
-
+use crate::support::table;
 use distributions::InverseGaussian;
 use statrs::statistics::{Distribution, Median, Mode};
 use std::collections::HashMap;
-use support::table;
 use tensor_core::compare::{Tolerance, assert_close};
 
 type Function = fn(&InverseGaussian) -> f64;

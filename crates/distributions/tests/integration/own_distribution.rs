@@ -1,5 +1,6 @@
 //! Distributions outside the family of the inverse Gaussian, defined through the public trait.
 
+use crate::support;
 use distributions::{Custom, CustomDistribution, Error, InverseGaussian, distance};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use statrs::distribution::{Continuous, ContinuousCDF, Gamma as Reference};
@@ -7,8 +8,6 @@ use statrs::function::gamma::ln_gamma;
 use statrs::statistics::{Distribution, Max, Min};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tensor_core::compare::{Tolerance, assert_close};
-
-mod support;
 
 /// The gamma distribution of a rate of 1.
 #[derive(Clone, Copy, Debug)]

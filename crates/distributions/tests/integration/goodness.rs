@@ -1,15 +1,11 @@
 //! Goodness-of-fit statistics against golden values, and rejection rates of the tests.
 
-#[path = "support/samples.rs"]
-mod samples;
-mod support;
-
+use crate::support::samples::{N_SAMPLES, Sample, check, draws, is_binomial};
+use crate::support::table;
 use distributions::estimate::{GoodnessOfFit, kolmogorov_p_value};
 use distributions::{Error, InverseGaussian};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
-use samples::{N_SAMPLES, Sample, check, draws, is_binomial};
-use support::table;
 use tensor_core::compare::{Tolerance, assert_close};
 
 /// Returns the distribution from which a golden sample was drawn.

@@ -1,11 +1,9 @@
 //! Every function of the inverse Gaussian against its golden values; the documentation contains the
 //! measured errors.
 
-mod support;
-
+use crate::support::gate::{golden, worst};
+use crate::support::{Row, rows, wide_rows};
 use distributions::InverseGaussian;
-use support::gate::{golden, worst};
-use support::{Row, rows, wide_rows};
 
 /// A function evaluated at a golden point, with the way its error is measured.
 struct Case {
@@ -65,7 +63,7 @@ const fn case(
 fn every_function_meets_its_gate_and_the_table_says_how() {
     let points = all_rows("eval");
     let mut table = String::from(
-        "\n# Accuracy\nLargest relative errors at the golden points, measured by `tests/reference.rs`, which writes this table. The points cover\n\
+        "\n# Accuracy\nLargest relative errors at the golden points, measured by `tests/integration/reference.rs`, which writes this table. The points cover\n\
          means and shapes from 1e-150 to 1e150 with `μ/λ` from 1e-14 to 1e8, and logarithms of probabilities to -1e25. They include\n\
          the points with the largest errors among 78 000 random ones.\n\n\
          | function | points | largest relative error | in epsilons |\n|---|---|---|---|\n",

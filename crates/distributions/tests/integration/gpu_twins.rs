@@ -1,10 +1,8 @@
 //! The CPU twins of the GPU kernels against the f64 functions of this crate, for the whole range of
 //! parameters. No GPU is needed.
 
-mod f32_plane;
-
+use crate::f32_plane::{distributions, kolmogorov, points, share_of_bound};
 use distributions::InverseGaussian;
-use f32_plane::{distributions, kolmogorov, points, share_of_bound};
 use puruspe::error::erfcx;
 use shaders::params::{
     InverseGaussianEvalParams, InverseGaussianFunction as Function, InverseGaussianSampleParams,

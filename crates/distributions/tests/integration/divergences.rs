@@ -1,13 +1,11 @@
 //! Distances between random distributions of the same family against golden values and closed
 //! forms. The families have unbounded densities, densities that underflow, and shapes up to 100.
 
-mod support;
-
+use crate::support::table;
 use distributions::{Error, Estimate, InverseGaussian, distance};
 use statrs::distribution::{Beta, ContinuousCDF, Gamma, Laplace, Normal, Uniform};
 use std::collections::HashMap;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
-use support::table;
 use tensor_core::rng::Philox;
 
 /// A row of a golden table: the fields by column name.

@@ -2,15 +2,13 @@
 //!
 //! The golden values of its functions and quantiles are in `wide.csv`; `relatives.rs` tests them.
 
-mod support;
-
+use crate::support::kolmogorov;
 use distributions::estimate::{Fit, ShiftedFit};
 use distributions::{Error, InverseGaussian, ShiftedInverseGaussian};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use statrs::statistics::{Distribution, Max, Min};
-use support::kolmogorov;
 use tensor_core::compare::{Tolerance, assert_close, compare};
 
 /// Creates a shifted distribution.

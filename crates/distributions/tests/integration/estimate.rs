@@ -1,16 +1,12 @@
 //! Estimates against golden values; merging, weights, and coverage of confidence intervals.
 
-#[path = "support/samples.rs"]
-mod samples;
-mod support;
-
+use crate::support::samples::{DEVIATIONS, N_SAMPLES, Sample, check, draws, is_binomial};
 use distributions::Error;
 use distributions::estimate::{Fit, Interval, SufficientStatistic};
 use proptest::prelude::*;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-use samples::{DEVIATIONS, N_SAMPLES, Sample, check, draws, is_binomial};
 use tensor_core::compare::{Tolerance, assert_close};
 
 /// Tolerance of an estimate, in epsilons: below 1e-14. Each rounding is half an epsilon. A term of

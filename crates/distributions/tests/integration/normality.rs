@@ -5,11 +5,9 @@
     reason = "measured errors are printed for `--nocapture`"
 )]
 
-mod support;
-
+use crate::support::table;
 use distributions::normality::{self, constants};
 use distributions::{Error, InverseGaussian};
-use support::table;
 use tensor_core::compare::{Tolerance, assert_close, compare};
 
 type Distance = fn(f64) -> Result<f64, Error>;

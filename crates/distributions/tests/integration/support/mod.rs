@@ -1,8 +1,7 @@
 //! Access to the golden tables, and the Kolmogorov statistic of a sample.
 
-#![allow(dead_code, reason = "no test program uses all functions")]
-
 pub(crate) mod gate;
+pub(crate) mod samples;
 
 use distributions::InverseGaussian;
 use std::collections::HashMap;

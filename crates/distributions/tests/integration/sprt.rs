@@ -5,11 +5,9 @@
     reason = "measured errors are printed for `--nocapture`"
 )]
 
-mod support;
-
+use crate::support::table;
 use distributions::{Decision, Error, FirstPassage, Sprt};
 use std::collections::HashMap;
-use support::table;
 use tensor_core::compare::{Tolerance, assert_close, compare};
 
 /// Tolerance in epsilons: 4e-15.

@@ -1,11 +1,8 @@
 //! The GPU functions on every adapter of the machine, against the f64 functions.
-#![cfg(feature = "gpu")]
 
-mod f32_plane;
-
+use crate::f32_plane::{distributions, kolmogorov, points, share_of_bound};
 use distributions::gpu::{Batch, Function};
 use distributions::{Error, InverseGaussian};
-use f32_plane::{distributions, kolmogorov, points, share_of_bound};
 use gpu_wgsl::check::every_adapter;
 use std::ops::Range;
 use tensor_core::compare::{Tolerance, assert_close};
