@@ -1,10 +1,8 @@
 //! Tests of batches against solutions of single games.
 
-mod support;
-
+use crate::support::random_gains;
 use games::ndarray::{Array3, Axis};
 use games::{Batch, MatrixGame, Rule, SolverConfig, Updates, solve};
-use support::random_gains;
 use tensor_core::compare::{Tolerance, assert_close};
 
 #[test]

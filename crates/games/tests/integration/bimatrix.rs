@@ -5,8 +5,7 @@
     reason = "a setup that fails is a test that fails"
 )]
 
-mod support;
-
+use crate::support;
 use games::exact::{
     Equilibrium, MAX_LABELS, all_equilibria, components, lemke_howson, lemke_howson_all, verify,
 };

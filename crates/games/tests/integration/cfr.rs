@@ -5,8 +5,7 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
-mod support;
-
+use crate::support;
 use games::extensive::{CompiledGame, Kuhn, Leduc, LiarsDice};
 use games::{Profile, Run, SolverConfig, Updates, nash_conv};
 use serde_json::Value;

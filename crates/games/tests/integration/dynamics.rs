@@ -5,14 +5,12 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
-mod support;
-
+use crate::support::random_game;
 use games::ndarray::{Array2, ArrayD, array};
 use games::{
     Bimatrix, Error, MatrixGame, NormalForm, Number, Rational, Run, SolverConfig, StrategicGame,
     Updates, best_response, exploitability, nash_conv, solve,
 };
-use support::random_game;
 use tensor_core::compare::{Tolerance, assert_close};
 use tensor_core::rng::Philox;
 

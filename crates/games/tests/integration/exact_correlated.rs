@@ -6,8 +6,7 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
-mod support;
-
+use crate::support;
 use games::exact::{
     CorrelatedEquilibrium, Objective, coarse_correlated_equilibrium, coarse_correlated_regret,
     correlated_equilibrium, correlated_regret,

@@ -5,8 +5,7 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
-mod support;
-
+use crate::support;
 use games::exact::MatrixSolution;
 use games::ndarray::{Array2, array};
 use games::{Error, MatrixGame, Number, Rational, StrategicGame, exact};

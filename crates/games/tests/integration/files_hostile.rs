@@ -194,7 +194,7 @@ fn braces_without_end_are_an_error_of_one_line() {
 
 /// Returns valid files for [`damage`].
 fn golden() -> Vec<Vec<u8>> {
-    let kuhn = include_bytes!("../testdata/openspiel-kuhn.efg");
+    let kuhn = include_bytes!("../../testdata/openspiel-kuhn.efg");
     let strict = files::write_efg(&files::read_efg(kuhn).expect("the golden file is valid"));
     let listed = "NFG 1 R \"a \\\"t\\\"\" { \"A\" \"B\" \"C\" } { 2 1 3 } \"c\" 1 2 3/4 -5 .6 7e1 8 9 10 1e-2 2 3 4 5 6 7 8 9";
     let outcomes = "NFG 1 R \"t\" { \"A\" \"B\" } { { \"a\" \"b\" } { \"c\" } } { { \"o\" 1, 2 } { 1/2 0.5 } } 0 2";

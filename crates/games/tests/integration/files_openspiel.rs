@@ -16,7 +16,7 @@ fn exported(name: &str) -> Tree {
 
 /// Returns Leduc poker with suits, from a compressed file.
 fn exported_leduc() -> Tree {
-    let packed = include_bytes!("../testdata/openspiel-leduc.efg.gz");
+    let packed = include_bytes!("../../testdata/openspiel-leduc.efg.gz");
     let mut text = vec![];
     GzDecoder::new(&packed[..])
         .read_to_end(&mut text)

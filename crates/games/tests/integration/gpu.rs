@@ -1,12 +1,11 @@
 //! Tests of batches on the adapters of this machine against the CPU.
-#![cfg(feature = "gpu")]
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests stand outside of test functions"
 )]
 
-mod support;
-
+use crate::support::fractions::exact;
+use crate::support::{random_gains, random_game};
 use games::extensive::{CompiledGame, ExtensiveGame, Kuhn, Leduc, LiarsDice, Turn};
 use games::gpu::{Games, Learner, solve_variants};
 use games::ndarray::{Array3, Axis, s};
@@ -14,8 +13,6 @@ use games::{
     Batch, BatchSolution, Error, MatrixGame, Run, SolverConfig, Updates, nash_conv, solve,
 };
 use gpu_wgsl::check::{adapter_of_the_day, every_adapter, on_adapters_in_turn};
-use support::fractions::exact;
-use support::{random_gains, random_game};
 use tensor_core::compare::{Tolerance, assert_close};
 
 fn assert_same(found: &BatchSolution, truth: &BatchSolution, tolerance: f64) {

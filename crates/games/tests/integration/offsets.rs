@@ -6,8 +6,7 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
-mod support;
-
+use crate::support::fractions::{exact, nash_conv_of_game, nash_conv_of_tree};
 use games::extensive::{CompiledGame, Sequences, Tree, TreeBuilder};
 use games::ndarray::{Array3, ArrayD, Axis, array};
 use games::{
@@ -15,7 +14,6 @@ use games::{
     StrategicGame, best_response, solve,
 };
 use num_traits::{One, ToPrimitive, Zero};
-use support::fractions::{exact, nash_conv_of_game, nash_conv_of_tree};
 use tensor_core::rng::Philox;
 
 /// The offsets in the first report of the error: NashConv was computed as 0 at each of these

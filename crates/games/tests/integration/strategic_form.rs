@@ -5,8 +5,7 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
-mod support;
-
+use crate::support::fractions::nash_conv_of_tree;
 use games::exact::all_equilibria;
 use games::extensive::{Kuhn, Sequences, StrategicForm, Tree, TreeBuilder};
 use games::ndarray::array;
@@ -15,7 +14,6 @@ use games::{
     StrategicGame, exact, nash_conv, solve,
 };
 use num_traits::{One, Zero};
-use support::fractions::nash_conv_of_tree;
 use tensor_core::rng::Philox;
 
 fn names(n: usize) -> Vec<String> {

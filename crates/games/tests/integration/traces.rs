@@ -5,8 +5,7 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
-mod support;
-
+use crate::support;
 use games::ndarray::{Array2, array};
 use games::{MatrixGame, Profile, Run, SolverConfig, StopReason, Updates, nash_conv};
 use rand::rngs::Xoshiro256PlusPlus;
