@@ -1,15 +1,13 @@
 //! The fake library, called through `nvml-wrapper`: its readings compared with the model, and its
 //! errors.
 
-mod support;
-
+use crate::support::Fake;
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{Clock, PerformanceState, Sampling, TemperatureSensor};
 use nvml_wrapper::enums::device::{GpuLockedClocksSetting, SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::structs::device::FieldId;
 use std::time::Duration;
-use support::Fake;
 use telemetry::synthetic::{
     Board, Control, FaultRule, Gpu, GpuModel, Model, PowerField, PowerProfile, Process, Quantity,
     Scenario,

@@ -1,10 +1,8 @@
 //! `doctor` on machines with known faults.
 
-mod support;
-
+use crate::support::{Fake, fake};
 use std::fs;
 use std::path::PathBuf;
-use support::{Fake, fake};
 use telemetry::doctor::{Finding, Status, SystemPaths, examine};
 use telemetry::synthetic::{Architecture, Board, FaultRule, Scenario};
 

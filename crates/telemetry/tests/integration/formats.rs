@@ -1,8 +1,7 @@
 //! All file formats: written traces are read back, damaged rows are skipped, and no input makes a
 //! reader panic.
 
-mod support;
-
+use crate::support;
 use proptest::prelude::*;
 use std::io;
 use std::time::Duration;

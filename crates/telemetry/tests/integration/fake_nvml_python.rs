@@ -3,8 +3,7 @@
 //! Runs on Linux if the environment variable `FAKE_NVML_PYTHON` is the path of a Python interpreter
 //! with `nvidia-ml-py` and `nvitop`. Otherwise the tests report that they were skipped.
 
-mod support;
-
+use crate::support;
 use std::path::Path;
 use std::process::{Command, Output};
 use telemetry::synthetic::{Board, PowerProfile, Process, Quantity, Scenario};

@@ -1,10 +1,9 @@
 //! The source `nvml`, reading the fake library, compared with the model of each scenario.
 
-mod support;
-
+use crate::support;
+use crate::support::{Fake, fake};
 use std::path::Path;
 use std::time::Duration;
-use support::{Fake, fake};
 use telemetry::nvml::Nvml;
 use telemetry::synthetic::{Board, FaultRule, Model, Scenario, Synthetic};
 use telemetry::{Error, Fault, Metric, Reading, Source};
