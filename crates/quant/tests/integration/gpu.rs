@@ -1,5 +1,4 @@
 //! Packed convolutions on every adapter of the machine, compared with the twins of the kernels.
-#![cfg(feature = "gpu")]
 #![expect(
     clippy::unwrap_used,
     reason = "an error in a helper fails the test that calls it"

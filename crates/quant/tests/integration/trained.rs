@@ -1,8 +1,7 @@
 //! The trained networks of `testdata`, tested on the digits of `testdata`.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-mod digits;
-
+use crate::digits;
 use quant::FrozenNetwork;
 use quant::train::Images;
 use tensor_core::compare::{Tolerance, assert_close};
@@ -13,12 +12,12 @@ use tensor_core::{Executor, Host, Reference, Tensor};
 const NETWORKS: [(&str, &[u8], usize); 2] = [
     (
         "w1a1",
-        include_bytes!("../testdata/mnist-w1a1.safetensors"),
+        include_bytes!("../../testdata/mnist-w1a1.safetensors"),
         1488,
     ),
     (
         "w2a2",
-        include_bytes!("../testdata/mnist-w2a2.safetensors"),
+        include_bytes!("../../testdata/mnist-w2a2.safetensors"),
         1539,
     ),
 ];

@@ -1,12 +1,9 @@
 //! Trainings of small networks on the digits that ship: their quality and interruptions.
-#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
-
-mod digits;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use digits::{digits, float_net, losses, recipe, with_levels};
+use crate::digits::{digits, float_net, losses, recipe, with_levels};
 use quant::layers::{QuantConv2d, QuantLinear};
 use quant::train::{Images, Net, NetLayer, Progress, Recipe, Schedule, Training, Update};
 use quant::{Error, FrozenNetwork, InputImage, Window};

@@ -1,11 +1,8 @@
 //! Bad input of trainings: options, networks, images and tensors.
-#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
-
-mod digits;
 
 use std::ops::ControlFlow;
 
-use digits::{digits, float_net, pool, product, recipe, relu, with_levels};
+use crate::digits::{digits, float_net, pool, product, recipe, relu, with_levels};
 use quant::layers::{
     ActivationLevels, BatchNorm, Levels, MaxPool, QuantConv2d, QuantLinear, WeightLevels,
 };

@@ -1,13 +1,11 @@
 //! Trainings whose batches are divided among processes, here among threads.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-mod digits;
-
 use std::ops::Range;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use digits::{digits, losses, recipe, with_levels};
+use crate::digits::{digits, losses, recipe, with_levels};
 use quant::train::{Images, Net, NetLayer, Recipe, Shards, Training};
 use quant::{Error, Result, layers::BatchNorm, layers::QuantLinear};
 use tensor_core::compare::{Tolerance, compare};
