@@ -96,7 +96,7 @@ fn sizes(words: &str) -> Vec<usize> {
 #[test]
 fn numpy_gives_the_same() {
     let mut n_cases = 0;
-    for line in include_str!("../testdata/einsum.txt").lines() {
+    for line in include_str!("../../testdata/einsum.txt").lines() {
         let [spec, shapes, out_shape, values] = line.split(';').collect::<Vec<_>>()[..] else {
             panic!("a case has four parts: {line:?}");
         };

@@ -140,8 +140,8 @@ fn constants_have_the_type_that_is_asked_for() {
         ];
         let count = |tensor: &Tensor| tensor.cast(DType::F32).eval::<f32>(&host).unwrap();
         assert_eq!(zeros.dtype().unwrap(), dtype);
-        assert_eq!(count(&zeros), ArrayD::zeros(vec![2, 2]));
-        assert_eq!(count(&ones), ArrayD::ones(vec![2, 2]));
+        assert_eq!(count(&zeros), ArrayD::<f32>::zeros(vec![2, 2]));
+        assert_eq!(count(&ones), ArrayD::<f32>::ones(vec![2, 2]));
         assert_eq!(count(&eye), array![[1.0, 0.0], [0.0, 1.0]].into_dyn());
     }
     assert_eq!(Tensor::eye(0, DType::F32).shape().unwrap(), [0, 0]);

@@ -444,7 +444,7 @@ fn run(line: &str, executor: &dyn Executor) -> Result<(), String> {
 
 #[test]
 fn numpy_gives_the_same() {
-    let lines: Vec<&str> = include_str!("../testdata/tensor.txt").lines().collect();
+    let lines: Vec<&str> = include_str!("../../testdata/tensor.txt").lines().collect();
     assert_eq!(lines.len(), N_LINES);
     for name in Unary::ALL
         .map(Unary::name)

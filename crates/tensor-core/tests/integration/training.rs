@@ -11,7 +11,7 @@ use tensor_core::{DType, Error, Executor, Host, Reference, Tensor, grad, jit, lo
 
 /// Returns the numbers of a case that `testdata/training.py` computed with PyTorch.
 fn golden(case: &str) -> Vec<f64> {
-    let lines = include_str!("../testdata/training.txt").lines();
+    let lines = include_str!("../../testdata/training.txt").lines();
     let mut found = lines.filter_map(|line| line.strip_prefix(case)?.strip_prefix(' '));
     let numbers = found.next().unwrap().split(' ');
     numbers.map(|number| number.parse().unwrap()).collect()
