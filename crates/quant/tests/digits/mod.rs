@@ -4,6 +4,7 @@
     unreachable_pub,
     reason = "each test file uses a part of this module"
 )]
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::ops::ControlFlow;
 

@@ -6,7 +6,8 @@
 //! Source: the series of the inverse hyperbolic tangent, Abramowitz and Stegun 1964, "Handbook of
 //! Mathematical Functions", 4.6.22; `expm1` by the hyperbolic tangent, 4.5.
 //! Accuracy: stated for each function, for executors with the accuracy that [`crate::op`] requires,
-//! and tested on [`Host`](crate::Host) and [`Reference`](crate::Reference) by `tests/near_zero.rs`.
+//! and tested on [`Host`](crate::Host) and [`Reference`](crate::Reference) by
+//! `tests/integration/near_zero.rs`.
 
 use std::ops::RangeInclusive;
 
