@@ -6,10 +6,10 @@
 //! executions run without a sanitizer, which is several times as fast. The corpus that grows during
 //! a run is in cargo's target folder, in addition to the small corpus in `fuzz/corpus`. After the
 //! run, the whole corpus is replayed with `AddressSanitizer`, which detects errors of memory and
-//! finds the names of the covered functions. Edges count if their function is in a file of this workspace and at least one of its edges was
-//! reached, so that code which a target never calls does not count.
-//! Limits: a function that was compiled into a caller counts as part of the caller; a generic
-//! function of this workspace counts once for each of its instances.
+//! finds the names of the covered functions. Edges count if their function is in a file of this
+//! workspace and at least one of its edges was reached, so that code which a target never calls
+//! does not count. Limits: a function that was compiled into a caller counts as part of the caller;
+//! a generic function of this workspace counts once for each of its instances.
 
 use std::collections::VecDeque;
 use std::env;

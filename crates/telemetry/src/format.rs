@@ -551,8 +551,8 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, std::result::Result<&str, &
     })
 }
 
-/// Parses seconds; `None` if the number is negative, not finite or out of range. A decimal number of
-/// at most nine digits after the point is exact.
+/// Parses seconds; `None` if the number is negative, not finite or out of range. A decimal number
+/// of at most nine digits after the point is exact.
 fn parse_seconds(text: &str) -> Option<Duration> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_decimal = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
