@@ -2,11 +2,12 @@
 //!
 //! Role: the checks `sanitizer/address`, `sanitizer/thread` and `miri` of `--full`.
 //! Method: they need a nightly compiler. Tests are selected by the modules with unsafe code, and by
-//! the modules with threads. The standard library of the toolchain is not instrumented, so the
-//! thread sanitizer reports its reference counts; these reports are suppressed.
+//! the modules with threads. For the thread sanitizer, the standard library is compiled with it;
+//! otherwise it would report the reference counts of the library.
 //! Limits: Miri cannot call C libraries and does not support all SIMD instructions of the GEMM
 //! library, so Miri runs the tests of two modules only.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -15,6 +16,9 @@ use super::lints;
 use super::reporter::{Outcome, Reporter};
 use crate::process;
 use crate::workspace::Workspace;
+
+/// Folder of the source of the standard library in a toolchain.
+const LIBRARY: &str = "lib/rustlib/src/rust/library";
 
 /// A tool that detects undefined behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,20 +88,8 @@ impl Tool {
 
     /// Runs the tests. The check is skipped if the tool is not installed.
     pub(super) fn outcome(self, workspace: &Workspace, reporter: &Reporter) -> Result<Outcome> {
-        let probe: &[&str] = match self {
-            Self::Miri => &["miri", "--version"],
-            Self::Address | Self::Thread => &["--version"],
-        };
-        let found = process::watch(nightly().args(probe), |_| ());
-        if !found.is_ok_and(|found| found.status.success()) {
-            let component = match self {
-                Self::Miri => " --component miri",
-                Self::Address | Self::Thread => "",
-            };
-            return Ok(Outcome::Skipped(format!(
-                "`cargo +nightly {}` does not run (`rustup toolchain install nightly{component}`)",
-                probe.join(" ")
-            )));
+        if let Some(missing) = self.missing() {
+            return Ok(Outcome::Skipped(missing));
         }
         let mut faults = Vec::new();
         for (arguments, filters) in self.tests() {
@@ -107,8 +99,8 @@ impl Tool {
                 .env("CARGO_TARGET_DIR", workspace.target.join(self.id()));
             match self {
                 Self::Miri => cargo.args(["miri", "test"]),
-                Self::Address => self.instrument(&mut cargo, "address")?,
-                Self::Thread => self.instrument(&mut cargo, "thread")?,
+                Self::Address => instrument(&mut cargo, "address")?,
+                Self::Thread => instrument(&mut cargo, "thread")?.arg("-Zbuild-std"),
             };
             cargo.args(*arguments).arg("--").args(*filters);
             faults.extend(lints::faults(&mut cargo, reporter)?);
@@ -116,13 +108,40 @@ impl Tool {
         Ok(Outcome::from_faults(&faults))
     }
 
-    /// Adds the arguments that compile tests with a sanitizer.
-    fn instrument<'a>(self, cargo: &'a mut Command, name: &str) -> Result<&'a mut Command> {
-        // With a target triple, build scripts and macros are compiled without the flags.
-        Ok(cargo
-            .args(["test", "--target", &host()?])
-            .env("RUSTFLAGS", format!("-Zsanitizer={name}")))
+    /// Returns what is missing for the tool, with the command that installs it.
+    fn missing(self) -> Option<String> {
+        let prints = |command: &mut Command| {
+            let printed = process::watch(command, |_| ()).ok()?;
+            printed.status.success().then_some(printed.out)
+        };
+        let (is_found, component) = match self {
+            Self::Address => (prints(nightly().arg("--version")).is_some(), ""),
+            Self::Thread => {
+                let mut rustc = Command::new("rustc");
+                rustc.args(["+nightly", "--print", "sysroot"]);
+                let root = prints(rustc.env_remove("RUSTUP_TOOLCHAIN"));
+                let source = root.map(|root| Path::new(root.trim()).join(LIBRARY));
+                let is_found = source.is_some_and(|source| source.is_dir());
+                (is_found, " --component rust-src")
+            }
+            Self::Miri => {
+                let version = prints(nightly().args(["miri", "--version"]));
+                (version.is_some(), " --component miri --component rust-src")
+            }
+        };
+        (!is_found).then(|| {
+            let id = self.id();
+            format!("{id} is not installed (`rustup toolchain install nightly{component}`)")
+        })
     }
+}
+
+/// Adds the arguments that compile tests with a sanitizer.
+fn instrument<'a>(cargo: &'a mut Command, name: &str) -> Result<&'a mut Command> {
+    // With a target triple, build scripts and macros are compiled without the flags.
+    Ok(cargo
+        .args(["test", "--target", &host()?])
+        .env("RUSTFLAGS", format!("-Zsanitizer={name}")))
 }
 
 /// Creates a cargo command of the nightly toolchain.

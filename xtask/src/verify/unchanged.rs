@@ -28,6 +28,8 @@ use crate::workspace::{Package, Workspace};
 
 /// The file of passed tests, relative to cargo's target folder.
 const FILE: &str = "verify/passed.json";
+/// The record that `verify` itself writes, which no test reads.
+const OWN_RECORD: &str = "xtask/record/verify.json";
 /// Packages whose tests read files of the whole workspace.
 const READ_ALL: [&str; 2] = ["benches", "xtask"];
 /// Environment variables that differ from terminal to terminal.
@@ -223,7 +225,7 @@ fn files(root: &Path) -> Result<Vec<(PathBuf, u64)>> {
                 if !is_hidden && name != "target" {
                     open.push(path);
                 }
-            } else if kind.is_file() {
+            } else if kind.is_file() && path != root.join(OWN_RECORD) {
                 let mut hasher = DefaultHasher::new();
                 let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
                 bytes.hash(&mut hasher);
@@ -318,6 +320,8 @@ mod tests {
         assert_eq!(changed_by(write("Cargo.lock")), all);
         assert_eq!(changed_by(write("user/Cargo.toml")), all);
         assert_eq!(changed_by(write("target/used.txt")), none);
+        assert_eq!(changed_by(write("xtask/record/verify.json")), none);
+        assert_eq!(changed_by(write("xtask/record/mutants.json")), ["xtask"]);
         assert_eq!(changed_by(write(".git/index")), none);
         let remove = |root: &Path| fs::remove_file(root.join("used/golden.txt")).unwrap();
         assert_eq!(changed_by(remove), ["used", "user", "xtask"]);

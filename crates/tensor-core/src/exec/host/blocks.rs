@@ -372,4 +372,19 @@ mod tests {
             }
         }
     }
+    #[test]
+    fn a_block_after_one_that_is_decided_early_begins_with_its_first_term() {
+        // The first row decides all columns, which are many blocks.
+        let (rows, cols) = (64, 5000);
+        let first_row = (0..rows * cols).map(|i| if i < cols { 1.0 } else { 0.0 });
+        let x = Tensor::from_vec(&[rows, cols], first_row.collect::<Vec<f32>>());
+        for (name, decided, expected) in [
+            ("any", x.gt(0.5).any(0), 1.0),
+            ("all", x.lt(0.5).all(0), 0.0),
+        ] {
+            let found = decided.cast(crate::DType::F32).eval::<f32>(&Host::new());
+            let found = found.unwrap();
+            assert!(found.iter().all(|&found| found == expected), "{name}");
+        }
+    }
 }
