@@ -440,7 +440,12 @@ fn run_doc_tests(
             _ => changed.push(package),
         }
     }
+    let end = |outcome| events.send(Event::Ended(DOC_TESTS.into(), outcome));
+    let is_asked = DOC_TESTS.contains(plan.pattern);
     if changed.is_empty() {
+        if is_asked {
+            end(Outcome::Unchanged)?;
+        }
         return Ok(());
     }
     // Names begin with the folder of the package.
@@ -452,8 +457,6 @@ fn run_doc_tests(
         });
         folders.extend(inside);
     }
-    let end = |outcome| events.send(Event::Ended(DOC_TESTS.into(), outcome));
-    let is_asked = DOC_TESTS.contains(plan.pattern);
     let is_selected = |name: &str| doc_id(workspace, name).contains(plan.pattern);
     events.send(Event::Started(DOC_TESTS.into()))?;
     if !is_asked {
