@@ -135,8 +135,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     let row = options.record.as_deref().map(|name| {
         let command = format!(
-            "cargo xtask verify{} --record {name}",
+            "cargo xtask verify{}{} --record {name}",
             if options.full { " --full" } else { "" },
+            if options.again { " --again" } else { "" },
         );
         let mut row = record::circumstances(&workspace.root, &command);
         row.insert("run".to_owned(), json!(name));
