@@ -30,8 +30,8 @@ const MAX_ITERATIONS: usize = 8;
 const MAX_PAYOFF: f64 = 1e150;
 /// Time limit of a proof.
 const PROOF_TIME: Duration = Duration::from_millis(2);
-/// Number of values of a byte for which a game is solved by a proof. A proof takes a hundred times
-/// as long as all other checks of a game.
+/// Number of values of a byte for which a game is solved by a proof. A proof may take `PROOF_TIME`,
+/// so most games have none.
 const PROOFS: u8 = 8;
 /// Tolerance of the sum of the probabilities of a strategy.
 const SUM_TOLERANCE: f64 = 1e-9;

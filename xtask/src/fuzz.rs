@@ -3,13 +3,13 @@
 //! Role: builds the targets with counters at the edges of the code, runs each for a number of
 //! executions, and reports executions, times, coverage and memory.
 //! Method: `cargo fuzz` builds each target twice; the programs are then started directly. The
-//! executions run without a sanitizer, which is several times as fast. The corpus that grows during
-//! a run is in cargo's target folder, in addition to the small corpus in `fuzz/corpus`. After the
-//! run, the whole corpus is replayed with `AddressSanitizer`, which detects errors of memory and
-//! finds the names of the covered functions. Edges count if their function is in a file of this
-//! workspace and at least one of its edges was reached, so that code which a target never calls
-//! does not count. Limits: a function that was compiled into a caller counts as part of the caller;
-//! a generic function of this workspace counts once for each of its instances.
+//! executions run without a sanitizer, which is faster. The corpus that grows during a run is in
+//! cargo's target folder, in addition to the small corpus in `fuzz/corpus`. After the run, the
+//! whole corpus is replayed with `AddressSanitizer`, which detects errors of memory and finds the
+//! names of the covered functions. Edges count if their function is in a file of this workspace and
+//! at least one of its edges was reached, so that code which a target never calls does not count.
+//! Limits: a function that was compiled into a caller counts as part of the caller; a generic
+//! function of this workspace counts once for each of its instances.
 
 use std::collections::VecDeque;
 use std::env;
@@ -27,6 +27,7 @@ use tool_io::{TemporaryFolder, exit, output};
 
 use crate::process::{self, Interrupted, OutputLine, spinner, tail};
 use crate::record::{self, Record};
+use crate::toolchain::nightly;
 use crate::workspace::Workspace;
 
 mod libfuzzer;
@@ -35,8 +36,6 @@ use libfuzzer::{Coverage, Statistics};
 
 /// The folder of the crate, relative to the root.
 const FOLDER: &str = "fuzz";
-/// The toolchain with sanitizers, as an argument of rustup's `cargo`.
-const TOOLCHAIN: &str = "+nightly";
 /// The target triple that `cargo fuzz` builds for by default.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// Time limit of one execution, in s.
@@ -212,9 +211,9 @@ fn targets(root: &Path) -> Result<Vec<String>> {
 
 /// Returns the entries of all rows of a run: commit, versions and machine.
 fn circumstances(root: &Path) -> Result<Map<String, Value>> {
-    let rustc = record::output(nightly("rustc").args([TOOLCHAIN, "--version"]))
+    let rustc = record::output(nightly("rustc").arg("--version"))
         .context("fuzz: the nightly toolchain is missing (`rustup toolchain install nightly`)")?;
-    let cargo_fuzz = record::output(nightly("cargo").args([TOOLCHAIN, "fuzz", "--version"]))
+    let cargo_fuzz = record::output(nightly("cargo").args(["fuzz", "--version"]))
         .context("fuzz: cargo-fuzz is missing (`cargo install cargo-fuzz --locked`)")?;
     ensure!(
         process::find_in_path(&[SYMBOLIZER]).is_some(),
@@ -224,13 +223,6 @@ fn circumstances(root: &Path) -> Result<Map<String, Value>> {
     entries.insert("rustc".to_owned(), json!(rustc));
     entries.insert("cargo_fuzz".to_owned(), json!(cargo_fuzz));
     Ok(entries)
-}
-
-/// Creates a command of rustup's proxies, without the toolchain that runs this program.
-fn nightly(program: &str) -> Command {
-    let mut command = Command::new(program);
-    command.env_remove("RUSTUP_TOOLCHAIN");
-    command
 }
 
 impl Build {
@@ -277,7 +269,7 @@ impl Programs {
         let mut cargo = nightly("cargo");
         cargo
             .current_dir(&workspace.root)
-            .args([TOOLCHAIN, "fuzz", "build", "--fuzz-dir", FOLDER])
+            .args(["fuzz", "build", "--fuzz-dir", FOLDER])
             .args(["--sanitizer", build.sanitizer()])
             .args([
                 "--features",

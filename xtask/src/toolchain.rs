@@ -33,6 +33,14 @@ enum Origin {
     Debian,
 }
 
+/// Creates a command of the nightly toolchain of rustup, such as `cargo` or `rustc`.
+pub(crate) fn nightly(program: &str) -> Command {
+    let mut command = Command::new(program);
+    // Rustup sets the variable for the toolchain that runs this program.
+    command.arg("+nightly").env_remove("RUSTUP_TOOLCHAIN");
+    command
+}
+
 /// A missing part of Debian's compiler.
 struct MissingPart {
     problem: String,

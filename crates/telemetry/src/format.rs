@@ -551,15 +551,22 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, std::result::Result<&str, &
     })
 }
 
+/// Number of decimal digits of a nanosecond, in seconds.
+const NANOSECOND_DIGITS: usize = 9;
+
 /// Parses seconds; `None` if the number is negative, not finite or out of range. A decimal number
 /// of at most nine digits after the point is exact.
 fn parse_seconds(text: &str) -> Option<Duration> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_decimal = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !is_decimal(whole) || !is_decimal(fraction) || fraction.len() > 9 {
+    if whole.is_empty()
+        || !is_decimal(whole)
+        || !is_decimal(fraction)
+        || fraction.len() > NANOSECOND_DIGITS
+    {
         return text.parse().ok().and_then(seconds);
     }
-    let nanoseconds = format!("{fraction:0<9}").parse().ok()?;
+    let nanoseconds = format!("{fraction:0<NANOSECOND_DIGITS$}").parse().ok()?;
     Some(Duration::new(whole.parse().ok()?, nanoseconds))
 }
 

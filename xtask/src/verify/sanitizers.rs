@@ -15,6 +15,8 @@ use anyhow::{Context as _, Result};
 use super::lints;
 use super::reporter::{Outcome, Reporter};
 use crate::process;
+use crate::record;
+use crate::toolchain::nightly;
 use crate::workspace::Workspace;
 
 /// Folder of the source of the standard library in a toolchain.
@@ -93,9 +95,10 @@ impl Tool {
         }
         let mut faults = Vec::new();
         for (arguments, filters) in self.tests() {
-            let mut cargo = nightly();
+            let mut cargo = nightly("cargo");
             cargo
                 .current_dir(&workspace.root)
+                .env("CARGO_TERM_COLOR", "never")
                 .env("CARGO_TARGET_DIR", workspace.target.join(self.id()));
             match self {
                 Self::Miri => cargo.args(["miri", "test"]),
@@ -110,22 +113,19 @@ impl Tool {
 
     /// Returns what is missing for the tool, with the command that installs it.
     fn missing(self) -> Option<String> {
-        let prints = |command: &mut Command| {
-            let printed = process::watch(command, |_| ()).ok()?;
-            printed.status.success().then_some(printed.out)
-        };
         let (is_found, component) = match self {
-            Self::Address => (prints(nightly().arg("--version")).is_some(), ""),
+            Self::Address => (
+                record::output(nightly("cargo").arg("--version")).is_some(),
+                "",
+            ),
             Self::Thread => {
-                let mut rustc = Command::new("rustc");
-                rustc.args(["+nightly", "--print", "sysroot"]);
-                let root = prints(rustc.env_remove("RUSTUP_TOOLCHAIN"));
-                let source = root.map(|root| Path::new(root.trim()).join(LIBRARY));
+                let root = record::output(nightly("rustc").args(["--print", "sysroot"]));
+                let source = root.map(|root| Path::new(&root).join(LIBRARY));
                 let is_found = source.is_some_and(|source| source.is_dir());
                 (is_found, " --component rust-src")
             }
             Self::Miri => {
-                let version = prints(nightly().args(["miri", "--version"]));
+                let version = record::output(nightly("cargo").args(["miri", "--version"]));
                 (version.is_some(), " --component miri --component rust-src")
             }
         };
@@ -142,16 +142,6 @@ fn instrument<'a>(cargo: &'a mut Command, name: &str) -> Result<&'a mut Command>
     Ok(cargo
         .args(["test", "--target", &host()?])
         .env("RUSTFLAGS", format!("-Zsanitizer={name}")))
-}
-
-/// Creates a cargo command of the nightly toolchain.
-fn nightly() -> Command {
-    let mut cargo = Command::new("cargo");
-    cargo
-        .arg("+nightly")
-        .env_remove("RUSTUP_TOOLCHAIN")
-        .env("CARGO_TERM_COLOR", "never");
-    cargo
 }
 
 /// Returns the target triple of this computer.

@@ -2,12 +2,12 @@
 //!
 //! Role: the only module that decides whether a test runs again.
 //! Method: a result depends on a key, a hash of all that a test can read: the files of its package
-//! and of the packages that it depends on, all manifests, the lock file, the compiler, the
-//! environment, and the files of devices and graphics drivers. Passed tests are stored with their
-//! key in cargo's target folder, and run again if the key differs, as in `go test` and Bazel.
-//! Failed and skipped tests are never stored. Limits: random programs draw new seeds only if they
-//! run. A new version of a program in `PATH` does not change the key; the option `--again` runs all
-//! tests.
+//! and of the packages that it depends on, all manifests, the lock file, the settings of cargo, the
+//! compiler, the environment, and the files of devices and graphics drivers. Passed tests are
+//! stored with their key in cargo's target folder, and run again if the key differs, as in `go
+//! test` and Bazel. Failed and skipped tests are never stored.
+//! Limits: random programs draw new seeds only if they run. A new version of a program in `PATH`,
+//! or a change of a downloaded data set, does not change the key; `--again` runs all tests.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -30,6 +30,8 @@ use crate::workspace::{Package, Workspace};
 const FILE: &str = "verify/passed.json";
 /// The record that `verify` itself writes, which no test reads.
 const OWN_RECORD: &str = "xtask/record/verify.json";
+/// Hidden folders whose files are read: the settings of cargo, and files that tests read.
+const HIDDEN: [&str; 3] = [".cargo", ".ci", ".github"];
 /// Packages whose tests read files of the whole workspace.
 const READ_ALL: [&str; 2] = ["benches", "xtask"];
 /// Environment variables that differ from terminal to terminal.
@@ -173,7 +175,10 @@ fn keys(workspace: &Workspace, circumstances: u64) -> Result<HashMap<String, u64
         .iter()
         .map(|file| {
             let name = file.0.file_name().unwrap_or_default();
-            let is_of_build = name == "Cargo.toml" || name == "Cargo.lock";
+            let is_of_build = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"]
+                .iter()
+                .any(|file| name == *file)
+                || file.0.starts_with(workspace.root.join(".cargo"));
             (owner(&file.0), is_of_build, file)
         })
         .collect();
@@ -222,7 +227,8 @@ fn files(root: &Path) -> Result<Vec<(PathBuf, u64)>> {
             let kind = entry.file_type()?;
             let is_hidden = name.as_encoded_bytes().starts_with(b".");
             if kind.is_dir() {
-                if !is_hidden && name != "target" {
+                let is_known = HIDDEN.iter().any(|known| name == *known);
+                if (is_known || !is_hidden) && name != "target" {
                     open.push(path);
                 }
             } else if kind.is_file() && path != root.join(OWN_RECORD) {
@@ -319,6 +325,8 @@ mod tests {
         let all = ["used", "inner", "user", "xtask"];
         assert_eq!(changed_by(write("Cargo.lock")), all);
         assert_eq!(changed_by(write("user/Cargo.toml")), all);
+        assert_eq!(changed_by(write(".cargo/config.toml")), all);
+        assert_eq!(changed_by(write(".ci/run")), ["xtask"]);
         assert_eq!(changed_by(write("target/used.txt")), none);
         assert_eq!(changed_by(write("xtask/record/verify.json")), none);
         assert_eq!(changed_by(write("xtask/record/mutants.json")), ["xtask"]);

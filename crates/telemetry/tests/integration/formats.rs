@@ -89,7 +89,7 @@ fn times_of_any_length_are_exact_in_csv_and_times_of_48_days_in_json_lines() {
     let days =
         |days: u64| Duration::from_secs(days * 24 * 3600) + Duration::from_nanos(123_456_789);
     for (dialect, longest) in [
-        (Dialect::Csv, Duration::from_secs(17_506_322_075) + days(0)),
+        (Dialect::Csv, days(200_000)),
         (Dialect::Csv, Duration::MAX),
         (Dialect::JsonLines, days(48)),
     ] {
