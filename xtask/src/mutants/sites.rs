@@ -65,17 +65,16 @@ pub(super) fn find_in(text: &str, file: &Path) -> syn::Result<Vec<Site>> {
     Ok(finder.sites)
 }
 
-/// Adds the Rust files at a path, without files of tests.
+/// Adds the Rust files at a path, without files and folders of tests.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let name = path.file_stem().unwrap_or_default();
+    if path.file_stem().is_some_and(|name| name == "tests") {
+        return Ok(());
+    }
     if path.is_dir() {
         for entry in fs::read_dir(path)? {
             collect(&entry?.path(), files)?;
         }
-    } else if path.exists()
-        && path.extension().is_some_and(|ending| ending == "rs")
-        && name != "tests"
-    {
+    } else if path.exists() && path.extension().is_some_and(|ending| ending == "rs") {
         files.push(path.to_owned());
     }
     Ok(())
@@ -391,6 +390,19 @@ mod tests {
             fn g(x: u8) -> [u8; 2] { match x { 1 => [x; 2], _ => [x; 2] } }\n\
             #[cfg(test)]\nmod tests { fn h() -> u8 { 1 } }\n";
         assert!(sites(text).is_empty(), "{:?}", sites(text));
+    }
+
+    #[test]
+    fn files_and_folders_of_tests_are_skipped() {
+        let folder = tool_io::TemporaryFolder::create(&std::env::temp_dir(), "sites").unwrap();
+        let source = folder.path().join("src/a");
+        fs::create_dir_all(source.join("tests")).unwrap();
+        for name in ["b.rs", "tests.rs", "tests/c.rs"] {
+            fs::write(source.join(name), "fn f(a: bool) -> bool { !a }").unwrap();
+        }
+        let found = find(folder.path(), folder.path(), &["a"]).unwrap();
+        let files: Vec<&Path> = found.iter().map(|site| site.file.as_path()).collect();
+        assert_eq!(files, [Path::new("src/a/b.rs")]);
     }
 
     #[test]

@@ -379,7 +379,7 @@ mod tests {
             .into_iter()
             .fold([0, 0], |[total, count], [t, c]| [total + t, count + c]);
         assert!(
-            f64::from(total) / f64::from(count) < 3.0,
+            f64::from(total) / f64::from(count) < 1.25,
             "{total} of {count}"
         );
     }

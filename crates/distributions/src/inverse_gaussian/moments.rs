@@ -233,16 +233,20 @@ impl InverseGaussian {
         if ln_upper < -RANGE * LN_2 {
             return Some(0.0);
         }
+        (n > 3.0 && self.ln_central_moment_at_least(n) > RANGE * LN_2).then_some(f64::INFINITY)
+    }
+
+    /// Returns the logarithm of the lower bound of a central moment of an order above 3.
+    fn ln_central_moment_at_least(&self, n: f64) -> f64 {
         let is_even = n % 2.0 == 0.0;
-        let ln_pairs = |n: f64| n * (0.5 * (n / E).ln() + std_dev.ln());
-        let ln_lower = if is_even {
+        let ln_pairs = |n: f64| n * (0.5 * (n / E).ln() + self.std_dev().ln());
+        if is_even {
             ln_pairs(n)
         } else {
             // C(n, 3) κ_3 with κ_3 = 3 μ^3 φ^2, and pairs of the rest.
             let triples = n.ln() + (n - 1.0).ln() + (n - 2.0).ln() - LN_2;
             triples + 3.0 * self.mean.ln() + 2.0 * self.phi().ln() + ln_pairs(n - 3.0)
-        };
-        (n > 3.0 && ln_lower > RANGE * LN_2).then_some(f64::INFINITY)
+        }
     }
 
     /// Returns `φ = μ/λ`, the squared coefficient of variation.
@@ -278,6 +282,26 @@ mod tests {
             }
         }
         assert!(n_in_range >= 15, "{n_in_range}");
+    }
+
+    #[test]
+    fn the_lower_bound_of_central_moments_is_below_them_and_near_for_a_small_phi() {
+        for (phi, mean) in [(1e-9, 1.0), (1e-9, 1e3), (0.5, 2.0), (30.0, 1.0)] {
+            let distribution = InverseGaussian::new_unchecked(mean, mean / phi);
+            for n in [4, 5, 6, 7, 16, 17] {
+                let ln_moment = distribution.central_moment_by_recursion(n).ln();
+                let ln_bound = distribution.ln_central_moment_at_least(f64::from(n));
+                let difference = ln_moment - ln_bound;
+                assert!(difference > 0.0, "{distribution:?}, {n}: {difference}");
+                // For a normal distribution the bound differs by (n/e)^(n/2) for (n - 1)!!, at most
+                // a factor of sqrt(2).
+                let is_normal = phi < 1e-6;
+                assert!(
+                    !is_normal || difference < 0.5 * LN_2 + 1e-3,
+                    "{n}: {difference}"
+                );
+            }
+        }
     }
 
     #[test]
