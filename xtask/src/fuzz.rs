@@ -3,7 +3,8 @@
 //! Role: builds the targets with counters at the edges of the code, runs each for a number of
 //! executions, and reports executions, times, coverage and memory.
 //! Method: `cargo fuzz` builds each target twice; the programs are then started directly. The
-//! executions run without a sanitizer, which is faster. The corpus that grows during a run is in
+//! executions run without a sanitizer, which is faster, in slices of a few minutes: a run that was
+//! interrupted goes on after its last finished slice. The corpus that grows during a run is in
 //! cargo's target folder, in addition to the small corpus in `fuzz/corpus`. After the run, the
 //! whole corpus is replayed with `AddressSanitizer`, which detects errors of memory and finds the
 //! names of the covered functions. Edges count if their function is in a file of this workspace and
@@ -31,13 +32,17 @@ use crate::toolchain::nightly;
 use crate::workspace::Workspace;
 
 mod libfuzzer;
+mod progress;
 
 use libfuzzer::{Coverage, Statistics};
+use progress::Progress;
 
 /// The folder of the crate, relative to the root.
 const FOLDER: &str = "fuzz";
 /// The target triple that `cargo fuzz` builds for by default.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+/// Duration of a slice, in s.
+const SLICE_S: u32 = 300;
 /// Time limit of one execution, in s.
 const TIMEOUT_S: u32 = 20;
 /// Limit of the memory of a process, in MiB.
@@ -96,9 +101,7 @@ enum Build {
 
 /// The result of a target that found no fault.
 struct Done {
-    executions: u64,
-    elapsed_s: f64,
-    statistics: Statistics,
+    progress: Progress,
     coverage: Coverage,
     corpus_files: usize,
     corpus_bytes: u64,
@@ -114,6 +117,8 @@ struct Programs {
     corpus: PathBuf,
     /// Folder of failing inputs.
     artifacts: PathBuf,
+    /// Folder of the files of [`Progress`].
+    progress: PathBuf,
     /// Root of the workspace.
     root: PathBuf,
 }
@@ -142,6 +147,7 @@ fn run_all(options: &Options) -> Result<ExitCode> {
     }
     process::end_children_on_stop()?;
     let circumstances = circumstances(&workspace.root)?;
+    let commit = circumstances["commit"].as_str().unwrap_or_default();
     let programs = Programs::build(&workspace, &selected)?;
     let record = Record::open(&workspace, "fuzz", "target");
     let queue = Mutex::new(VecDeque::from(selected));
@@ -155,7 +161,7 @@ fn run_all(options: &Options) -> Result<ExitCode> {
             };
             let mut faults = vec![];
             while let Some(name) = next() {
-                let row = match programs.run(&name, options.executions) {
+                let row = match programs.run(&name, options.executions, commit) {
                     Ok(done) => done.row(&name, options.executions, &circumstances),
                     Err(error) if error.is::<Interrupted>() => return Err(error),
                     Err(error) => {
@@ -242,6 +248,7 @@ impl Programs {
     fn build(workspace: &Workspace, selected: &[String]) -> Result<Self> {
         let folder = workspace.target.join(FOLDER);
         let executables = folder.join("programs");
+        fs::create_dir_all(folder.join("progress"))?;
         for build in Build::ALL {
             Self::compile(workspace, selected, build)?;
             // The next build has executables of the same names.
@@ -257,6 +264,7 @@ impl Programs {
             seeds: workspace.root.join(FOLDER).join("corpus"),
             corpus: folder.join("corpus"),
             artifacts: folder.join("artifacts"),
+            progress: folder.join("progress"),
             root: workspace.root.clone(),
         })
     }
@@ -301,40 +309,46 @@ impl Programs {
         Ok(())
     }
 
-    /// Runs a target.
+    /// Runs a target until it has a number of executions of a commit.
     ///
     /// # Errors
     /// A fault that the target found, with the end of its output.
-    fn run(&self, name: &str, executions: u64) -> Result<Done> {
+    fn run(&self, name: &str, executions: u64, commit: &str) -> Result<Done> {
         let corpus = self.corpus.join(name);
         let artifacts = self.artifacts.join(name);
         fs::create_dir_all(&corpus)?;
         fs::create_dir_all(&artifacts)?;
-        let start = Instant::now();
-        let mut command = self.command(name, Build::Fast);
-        command
-            .arg(format!("-runs={executions}"))
-            .arg(format!("-timeout={TIMEOUT_S}"))
-            .arg(format!("-rss_limit_mb={MEMORY_LIMIT_MIB}"))
-            .arg(format!("-malloc_limit_mb={ALLOCATION_LIMIT_MIB}"))
-            .arg(format!("-max_len={MAX_INPUT_BYTES}"))
-            .arg(format!("-artifact_prefix={}/", artifacts.display()))
-            .args(["-print_final_stats=1", "-seed=1"]);
-        let bar = spinner(name.to_owned());
-        let finished = process::watch(&mut command, |line| {
-            if let OutputLine::Err(text) = line {
-                bar.set_message(format!("{name}: {text}"));
-            }
-        })?;
-        bar.finish_and_clear();
-        let elapsed_s = start.elapsed().as_secs_f64();
-        ensure!(
-            finished.status.success(),
-            "the target failed; its input is in {}\n{}",
-            artifacts.display(),
-            tail(&finished.err, TAIL_LINES)
-        );
-        let statistics = Statistics::parse(&finished.err)?;
+        let file = self.progress.join(format!("{name}.json"));
+        let mut progress = Progress::read(&file, commit);
+        while progress.executions < executions {
+            let start = Instant::now();
+            let mut command = self.command(name, Build::Fast);
+            command
+                .arg(format!("-runs={}", executions - progress.executions))
+                .arg(format!("-max_total_time={SLICE_S}"))
+                .arg(format!("-seed={}", progress.slices + 1))
+                .arg(format!("-timeout={TIMEOUT_S}"))
+                .arg(format!("-rss_limit_mb={MEMORY_LIMIT_MIB}"))
+                .arg(format!("-malloc_limit_mb={ALLOCATION_LIMIT_MIB}"))
+                .arg(format!("-max_len={MAX_INPUT_BYTES}"))
+                .arg(format!("-artifact_prefix={}/", artifacts.display()))
+                .arg("-print_final_stats=1");
+            let bar = spinner(name.to_owned());
+            let finished = process::watch(&mut command, |line| {
+                if let OutputLine::Err(text) = line {
+                    bar.set_message(format!("{name}: {text}"));
+                }
+            })?;
+            bar.finish_and_clear();
+            ensure!(
+                finished.status.success(),
+                "the target failed; its input is in {}\n{}",
+                artifacts.display(),
+                tail(&finished.err, TAIL_LINES)
+            );
+            progress.add(&Statistics::parse(&finished.err)?, start.elapsed());
+            progress.write(&file, commit)?;
+        }
         let mut replay = self.command(name, Build::Checked);
         replay.args(["-runs=0", "-print_coverage=1"]);
         let replayed = process::watch(&mut replay, |_| ())?;
@@ -345,9 +359,7 @@ impl Programs {
         );
         let corpus = files(&corpus)?;
         Ok(Done {
-            executions: statistics.executions,
-            elapsed_s,
-            statistics,
+            progress,
             coverage: Coverage::parse(&(replayed.out + &replayed.err), &self.root),
             corpus_files: corpus.len(),
             corpus_bytes: corpus.iter().map(|(len, _)| len).sum(),
@@ -441,25 +453,24 @@ impl Done {
     /// Returns the row of the record for a number of requested executions.
     fn row(&self, name: &str, requested: u64, circumstances: &Map<String, Value>) -> Value {
         let Self {
-            statistics,
-            coverage,
-            ..
+            progress, coverage, ..
         } = self;
         let round = |number: f64| (number * 10.0).round() / 10.0;
         let mut row = circumstances.clone();
         let own = json!({
             "target": name,
             "command": format!("cargo xtask fuzz {name} --executions {requested} --record"),
-            "executions": self.executions,
-            "elapsed_s": round(self.elapsed_s),
-            "executions_per_s": round(self.executions as f64 / self.elapsed_s),
+            "executions": progress.executions,
+            "slices": progress.slices,
+            "elapsed_s": round(progress.elapsed_s),
+            "executions_per_s": round(progress.executions as f64 / progress.elapsed_s),
             "edges_covered": coverage.edges,
             "edges_of_reached_functions": coverage.all_edges,
             "functions_reached": coverage.functions,
-            "edges_covered_with_libraries": statistics.edges,
-            "features": statistics.features,
-            "peak_memory_mib": statistics.peak_memory_mib,
-            "slowest_execution_s": statistics.slowest_s,
+            "edges_covered_with_libraries": progress.edges,
+            "features": progress.features,
+            "peak_memory_mib": progress.peak_memory_mib,
+            "slowest_execution_s": progress.slowest_s,
             "corpus_files": self.corpus_files,
             "corpus_bytes": self.corpus_bytes,
         });

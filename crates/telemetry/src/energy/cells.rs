@@ -454,6 +454,11 @@ mod tests {
         cells.fold = 2;
         assert_eq!(cells.sum(0.0, 4.0).unwrap().likely, (400.0, 400.0));
         assert_eq!(cells.sum(0.0, 3.0).unwrap().likely, (200.0, 400.0));
+        // The first of three places has two cells in the window, the others have one. The power of
+        // a place can fall by 30 W, so the first place can rise by 60 W.
+        let mut cells = seen(&[(1.0, 30.0); 6]);
+        cells.fold = 3;
+        assert_eq!(cells.sum(0.0, 4.0).unwrap().likely, (90.0, 180.0));
     }
 
     #[test]

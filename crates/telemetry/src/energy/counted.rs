@@ -100,6 +100,13 @@ mod tests {
     }
 
     #[test]
+    fn counting_begins_at_the_first_reading_that_is_a_value() {
+        for first in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+            assert_eq!(sums([first, 5.0, 7.0]), [0.0, 0.0, 2.0], "{first}");
+        }
+    }
+
+    #[test]
     fn what_a_counter_may_rise_depends_on_the_time_that_passed() {
         let mut counted = EnergyTotal::default();
         counted.add(Duration::ZERO, 0.0);
