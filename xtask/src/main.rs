@@ -100,8 +100,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    if env::var_os(verify::api::RUSTDOC_VARIABLE).is_some() {
-        return end(verify::api::rustdoc());
+    if env::var_os(verify::docs::RUSTDOC_VARIABLE).is_some() {
+        return end(verify::docs::rustdoc());
     }
     let cli = Cli::parse();
     // The programs parse these arguments again, with the types that have accepted them here.

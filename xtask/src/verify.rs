@@ -23,8 +23,9 @@ use crate::web;
 use crate::workspace::Workspace;
 use tool_io::output;
 
-pub(crate) mod api;
+mod api;
 mod claims;
+pub(crate) mod docs;
 mod edges;
 mod libtest;
 mod lints;
@@ -121,8 +122,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let tree = tidy::Tree::read(&workspace.root)?;
     let packages = packages::Packages::new(&workspace);
-    let interfaces = api::Interfaces::new(&workspace);
-    let checks = fixed_checks(&workspace, &packages, &interfaces, &tree, options.bless)?;
+    let docs = docs::Docs::new(&workspace);
+    let checks = fixed_checks(&workspace, &packages, &docs, &tree, options.bless)?;
     let pattern = options.only.as_deref().unwrap_or("");
     let is_selected = |check: &&Check<'_>| {
         check.id.contains(pattern) && (!check.is_battery || options.full || !pattern.is_empty())
@@ -215,7 +216,7 @@ fn run_checks(
 fn fixed_checks<'a>(
     workspace: &'a Workspace,
     packages: &'a packages::Packages<'a>,
-    interfaces: &'a api::Interfaces<'a>,
+    docs: &'a docs::Docs<'a>,
     tree: &'a tidy::Tree,
     blesses: bool,
 ) -> Result<Vec<Check<'a>>> {
@@ -247,7 +248,7 @@ fn fixed_checks<'a>(
     let image = move |reporter: &Reporter| optional::image(workspace, reporter);
     checks.push(Check::new("image/trace", image).long());
     checks.push(long("clippy", lints::clippy));
-    checks.push(long("docs", lints::docs));
+    checks.push(long("docs", |reporter| docs.faults(reporter)));
     let page = move |_: &Reporter| {
         Ok(match web::test(workspace)? {
             Err(missing) => missing_outcome(&missing, requires_tools()),
@@ -270,7 +271,7 @@ fn fixed_checks<'a>(
         checks.push(Check::new(tool.id(), check).battery());
     }
     for package in packages.published() {
-        let compare = move |_: &Reporter| api::outcome(interfaces, package, blesses);
+        let compare = move |reporter: &Reporter| api::outcome(docs, package, blesses, reporter);
         checks.push(Check::new(format!("api/{}", package.name), compare).long());
     }
     checks.push(long("packages", |reporter| packages.faults(reporter)));

@@ -31,6 +31,7 @@ pub(crate) struct Package {
     pub(crate) manifest: PathBuf,
     /// Whether the package may be uploaded to a registry.
     pub(crate) is_published: bool,
+    pub(crate) features: Vec<String>,
     pub(crate) dependencies: Vec<Dependency>,
 }
 
@@ -93,6 +94,7 @@ impl Package {
         let dependencies = package["dependencies"]
             .as_array()
             .context("cargo metadata: no list of dependencies")?;
+        let features = package["features"].as_object();
         Ok(Self {
             name: text(package, "name")?,
             version: text(package, "version")?,
@@ -101,6 +103,9 @@ impl Package {
                 .as_array()
                 .is_none_or(|list| !list.is_empty()),
             manifest: text(package, "manifest_path")?.into(),
+            features: features
+                .map(|features| features.keys().cloned().collect())
+                .unwrap_or_default(),
             dependencies: dependencies
                 .iter()
                 .map(Dependency::from_metadata)

@@ -2,97 +2,40 @@
 //!
 //! Role: the checks `api/<crate>`. A change of an interface changes `api.txt`, so that a
 //! reviewer sees it.
-//! Method: rustdoc writes the interface as JSON, and the crate `public-api` returns a line for each
-//! public item. The form of the JSON is not stable, so stable compilers need a variable to write
-//! it. Only rustdoc has the variable: cargo and the compiler would build all dependencies again.
+//! Method: rustdoc has written the interface as JSON for the check `docs`, and the crate
+//! `public-api` returns a line for each public item.
 //! Limits: the list has the items of all features; a feature that an item requires is not shown.
 //! `public-api` reads the JSON of one version of the compiler. With other versions, the
 //! check is skipped.
 
-use std::cell::OnceCell;
-use std::env;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result};
 
-use super::reporter::Outcome;
-use crate::process::{self, tail, watch};
-use crate::workspace::{Package, Workspace};
+use super::docs::Docs;
+use super::reporter::{Outcome, Reporter};
+use crate::workspace::Package;
 
 /// File in the folder of a crate.
 const FILE: &str = "api.txt";
 /// Format of rustdoc's JSON that `public-api` reads, in the version of the root manifest.
 const FORMAT: u64 = 57;
-/// Environment variable with which this program runs rustdoc.
-pub(crate) const RUSTDOC_VARIABLE: &str = "XTASK_RUSTDOC";
-/// Maximum number of displayed lines of a failing command's output, and of a difference.
+/// Maximum number of displayed lines of a difference.
 const MAX_LINES: usize = 40;
-
-/// Runs rustdoc with the arguments of this program, and permits unstable options.
-pub(crate) fn rustdoc() -> Result<ExitCode> {
-    let status = Command::new("rustdoc")
-        .args(env::args_os().skip(1))
-        .env("RUSTC_BOOTSTRAP", "1")
-        .status()
-        .context("could not start rustdoc")?;
-    Ok(match status.success() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
-}
-
-/// The interfaces of all published crates, which one command writes.
-pub(crate) struct Interfaces<'w> {
-    workspace: &'w Workspace,
-    /// The fault of the command, once it has run.
-    written: OnceCell<Option<String>>,
-}
-
-impl<'w> Interfaces<'w> {
-    pub(super) fn new(workspace: &'w Workspace) -> Self {
-        Self {
-            workspace,
-            written: OnceCell::new(),
-        }
-    }
-
-    /// Writes the interfaces, once. Returns the fault of the command.
-    fn fault(&self) -> Result<Option<String>> {
-        if let Some(fault) = self.written.get() {
-            return Ok(fault.clone());
-        }
-        let mut cargo = process::cargo();
-        cargo.args(["doc", "--lib", "--no-deps", "--all-features"]);
-        let packages = self.workspace.packages.iter();
-        for package in packages.filter(|package| package.is_published) {
-            cargo.args(["--package", &package.name]);
-        }
-        cargo
-            .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json")
-            .env("RUSTDOC", env::current_exe()?)
-            .env(RUSTDOC_VARIABLE, "1");
-        let finished = watch(&mut cargo, |_| ())?;
-        let is_good = finished.status.success();
-        let fault = (!is_good).then(|| tail(&finished.err, MAX_LINES));
-        Ok(self.written.get_or_init(|| fault).clone())
-    }
-}
 
 /// Compares the interface of a crate with its list; with `blesses`, writes the list.
 pub(super) fn outcome(
-    interfaces: &Interfaces<'_>,
+    docs: &Docs<'_>,
     package: &Package,
     blesses: bool,
+    reporter: &Reporter,
 ) -> Result<Outcome> {
-    if let Some(fault) = interfaces.fault()? {
-        return Ok(Outcome::Failed(fault));
+    if !docs.faults(reporter)?.is_empty() {
+        return Ok(Outcome::Failed("the check `docs` failed".to_owned()));
     }
-    let workspace = interfaces.workspace;
-    let name = package.name.replace('-', "_");
-    let json = workspace.target.join("doc").join(format!("{name}.json"));
+    let json = docs.interface_of(package);
     let fresh = match listing(&json)? {
         Ok(fresh) => fresh,
         Err(why) => return Ok(Outcome::Skipped(why)),

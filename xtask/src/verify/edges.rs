@@ -288,6 +288,7 @@ mod tests {
             name: name.into(),
             version: "0.1.0".into(),
             is_published: true,
+            features: Vec::new(),
             manifest: format!("crates/{name}/Cargo.toml").into(),
             dependencies,
         }

@@ -1,4 +1,4 @@
-//! Checks that consist of one cargo command: format, lints and docs.
+//! Checks that consist of one cargo command: format and lints.
 
 use std::process::Command;
 
@@ -23,15 +23,6 @@ pub(super) fn clippy(reporter: &Reporter) -> Result<Vec<String>> {
         .args(["clippy", "--workspace", "--all-targets"])
         .args(mpi::arguments())
         .args(["--", "-D", "warnings"]);
-    faults(&mut cargo, reporter)
-}
-
-pub(super) fn docs(reporter: &Reporter) -> Result<Vec<String>> {
-    let mut cargo = process::cargo();
-    cargo
-        .args(["doc", "--workspace", "--no-deps"])
-        .args(mpi::arguments())
-        .env("RUSTDOCFLAGS", "-D warnings");
     faults(&mut cargo, reporter)
 }
 

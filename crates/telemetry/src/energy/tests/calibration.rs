@@ -49,6 +49,15 @@ fn contains(calibration: &Calibration, reported_w: f64, true_w: f64) -> bool {
 }
 
 #[test]
+fn a_limit_that_is_no_power_is_unknown() {
+    let unknown = Calibration::for_device(&board("Ampere", None));
+    for limit_w in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let found = Calibration::for_device(&board("Ampere", Some(limit_w)));
+        assert_eq!(found, unknown, "{limit_w} W");
+    }
+}
+
+#[test]
 fn published_cards_lie_within_the_bounds_from_idle_to_full_load() {
     for (name, offset_w, gain_pct, limit_w) in PUBLISHED {
         for limit in [Some(limit_w), None] {
