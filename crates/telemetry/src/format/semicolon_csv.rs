@@ -47,10 +47,10 @@ pub(super) fn row(text: &mut String, state: &mut WriterState, trace: &Trace, row
         return;
     }
     let value = |metric| row.values.get(metric);
-    // A share of an unknown or zero limit is missing.
+    // A share of an unknown or zero limit is missing, and so is a share beyond the range of f64.
     let share = |part: Option<f64>, whole: Option<f64>| {
         let whole = whole.filter(|&whole| whole > 0.0)?;
-        Some(part? / whole * 100.0)
+        Some(part? / whole * 100.0).filter(|share| share.is_finite())
     };
     let limit = trace.devices.first().and_then(|device| device.limits.set_w);
     let energy = value(Metric::Energy).map(|reported_j| state.counted.add(row.time, reported_j));

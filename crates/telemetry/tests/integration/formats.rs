@@ -214,6 +214,20 @@ fn the_seed_dialect_is_the_scripts() {
 }
 
 #[test]
+fn a_share_beyond_the_numbers_is_missing_and_its_row_is_read_again() {
+    let mut trace = trace();
+    trace.devices[0].limits.set_w = Some(1e-3);
+    trace.rows[0].values.set(Metric::PowerDraw, 1e307);
+    trace.rows[0].values.set(Metric::MemoryTotal, 1e-3);
+    trace.rows[0].values.set(Metric::MemoryUsed, 1e307);
+    let text = format::write(&trace, Dialect::SemicolonCsv);
+    let read = format::read(text.as_bytes()).unwrap();
+    assert!(read.skipped.is_empty(), "{:?}", read.skipped);
+    let n_rows = trace.rows.iter().filter(|row| row.device == 0).count();
+    assert_eq!(read.trace.rows.len(), n_rows);
+}
+
+#[test]
 fn prometheus_text_has_the_newest_row_of_each_device() {
     let trace = trace();
     let text = prometheus::write(&trace);
