@@ -459,6 +459,32 @@ mod tests {
         let mut cells = seen(&[(1.0, 30.0); 6]);
         cells.fold = 3;
         assert_eq!(cells.sum(0.0, 4.0).unwrap().likely, (90.0, 180.0));
+        // A trace that is shorter than the pattern bounds no pattern.
+        let mut cells = seen(&[(1.0, 100.0)]);
+        cells.fold = 2;
+        assert_eq!(cells.sum(0.0, 1.0).unwrap().likely, (100.0, 100.0));
+    }
+
+    #[test]
+    fn errors_of_hidden_time_add_up_within_a_block_and_as_squares_between_blocks() {
+        for (between_s, likely_j) in [(0.5, 20.0), (2.0, 200_f64.sqrt())] {
+            let mut cells = seen(&[
+                (0.5, 100.0),
+                (1.0, 100.0),
+                (between_s, 100.0),
+                (1.0, 100.0),
+                (0.5, 100.0),
+            ]);
+            for hidden in [1, 3] {
+                cells.list[hidden].visibility = Visibility::Hidden {
+                    low_w: 90.0,
+                    high_w: 110.0,
+                };
+            }
+            let whole = cells.sum(0.0, 3.0 + between_s).unwrap();
+            let error_j = whole.likely.1 - whole.joules;
+            assert!((error_j - likely_j).abs() < 1e-9, "{between_s}: {whole:?}");
+        }
     }
 
     #[test]

@@ -56,3 +56,14 @@ impl fmt::Display for TotalEnergy {
         write!(f, "{} J {}", digits(self.joules), self.interval)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_total_of_no_known_energy_is_unknown() {
+        assert_eq!(TotalEnergy::from_devices([]), None);
+        assert_eq!(TotalEnergy::from_devices([None, None]), None);
+    }
+}

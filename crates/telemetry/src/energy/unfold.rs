@@ -467,24 +467,64 @@ mod tests {
     use crate::synthetic::{PowerProfile, Sensor};
     use crate::{SensorClass, testdata::Random};
 
-    fn cells_of(class: SensorClass, load: &PowerProfile) -> Vec<Cell> {
-        let (update_s, window_s) = class.update_and_window_s();
+    /// Returns 500 readings of a sensor from a time on, in s, five for each update.
+    fn readings(class: SensorClass, load: &PowerProfile, from_s: f64) -> Vec<(f64, f64)> {
+        let (update_s, _) = class.update_and_window_s();
         let sensor = Sensor {
             phase_s: 0.5 * update_s,
             ..Sensor::for_class(class)
         };
         let read = |i: i32| {
-            let time_s = 0.2 * update_s * f64::from(i);
+            let time_s = from_s + 0.2 * update_s * f64::from(i);
             (time_s, sensor.reported_w(load, time_s))
         };
-        let series: Vec<_> = (0..500).map(read).collect();
+        (0..500).map(read).collect()
+    }
+
+    fn ways_of(class: SensorClass, series: &[(f64, f64)]) -> Vec<(Cells, Vec<Update>)> {
+        let (update_s, window_s) = class.update_and_window_s();
         let model = SensorModel {
             period_bounds: PeriodBounds::new(update_s, 0.0),
             window_s,
             shift_s: 0.0,
             is_guess: false,
         };
-        of_power(&series, model, 0.0, 400.0).remove(0).0.list
+        of_power(series, model, 0.0, 400.0)
+    }
+
+    fn cells_of(class: SensorClass, load: &PowerProfile) -> Vec<Cell> {
+        let series = readings(class, load, 0.0);
+        ways_of(class, &series).remove(0).0.list
+    }
+
+    /// Returns a load that changes its power every 0.3 s to 0.9 s, after some seconds at 60 W.
+    fn steps_after(level_s: f64) -> PowerProfile {
+        let mut random = Random(1);
+        let mut pieces = vec![crate::synthetic::PowerSegment::level(level_s, 60.0)];
+        pieces.extend((0..40).map(|_| {
+            crate::synthetic::PowerSegment::level(
+                random.between(0.3, 0.9),
+                random.between(50.0, 250.0),
+            )
+        }));
+        PowerProfile {
+            pieces,
+            repeats: false,
+        }
+    }
+
+    /// Returns the largest error of the power of seen cells without a jump near an edge. Reads
+    /// every 20 ms determine the times of updates only to 20 ms; all other cells are exact.
+    fn worst_w(cells: &[Cell], load: &PowerProfile) -> f64 {
+        let seen = cells
+            .iter()
+            .filter(|cell| cell.visibility == Visibility::Seen && cell.from_s > 0.0);
+        let errors = seen.map(|cell| {
+            let is_flat = load.power_w(cell.from_s - 0.03) == load.power_w(cell.to_s + 0.03);
+            let off_w = cell.watts - load.mean_w(cell.to_s, cell.to_s - cell.from_s);
+            if is_flat { off_w.abs() } else { 0.0 }
+        });
+        errors.fold(0.0, f64::max)
     }
 
     #[test]
@@ -509,30 +549,51 @@ mod tests {
 
     #[test]
     fn the_last_second_unfolds_into_its_tenths() {
-        let mut random = Random(1);
-        let mut pieces = vec![crate::synthetic::PowerSegment::level(2.0, 60.0)];
-        pieces.extend((0..8).map(|_| {
-            crate::synthetic::PowerSegment::level(
-                random.between(0.3, 0.9),
-                random.between(50.0, 250.0),
-            )
-        }));
-        let load = PowerProfile {
-            pieces,
-            repeats: false,
-        };
-        let cells = cells_of(SensorClass::LastSecond, &load);
-        let mut worst_w = 0.0_f64;
-        for cell in cells
-            .iter()
-            .filter(|cell| cell.visibility == Visibility::Seen && cell.from_s > 0.0)
-        {
-            // Reads every 20 ms determine the times of updates only to 20 ms. Cells with a jump
-            // near an edge are therefore not compared; all other cells are exact.
-            let is_flat = load.power_w(cell.from_s - 0.03) == load.power_w(cell.to_s + 0.03);
-            let off_w = cell.watts - load.mean_w(cell.to_s, cell.to_s - cell.from_s);
-            worst_w = worst_w.max(if is_flat { off_w.abs() } else { 0.0 });
-        }
+        let load = steps_after(2.0);
+        let worst_w = worst_w(&cells_of(SensorClass::LastSecond, &load), &load);
         assert!(worst_w < 1e-6, "{worst_w}");
+    }
+
+    #[test]
+    fn power_that_changes_within_the_first_second_is_found() {
+        let load = steps_after(0.0);
+        let series = readings(SensorClass::LastSecond, &load, 5.0);
+        let cells = ways_of(SensorClass::LastSecond, &series).remove(0).0.list;
+        let worst_w = worst_w(&cells, &load);
+        assert!(worst_w < 1e-6, "{worst_w}");
+    }
+
+    #[test]
+    fn readings_that_may_have_missed_updates_have_a_second_list_of_cells() {
+        let load = steps_after(2.0);
+        let series = readings(SensorClass::LastSecond, &load, 0.0);
+        assert_eq!(ways_of(SensorClass::LastSecond, &series).len(), 1);
+        let with_pause: Vec<_> = series
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| !(200..212).contains(i))
+            .map(|(_, read)| *read)
+            .collect();
+        assert_eq!(ways_of(SensorClass::LastSecond, &with_pause).len(), 2);
+    }
+
+    #[test]
+    fn a_slow_read_disturbs_only_irregular_updates() {
+        let updates = |shift_s: f64, step| -> Vec<Update> {
+            let update = |i: i32| Update {
+                time_s: f64::from(i) + if i == 5 { shift_s } else { 0.0 },
+                slack_s: 0.0,
+                value: 100.0,
+                step,
+            };
+            (0..10).map(update).collect()
+        };
+        let [often, slow] = [0.2, 2.5].map(|gap_s| [(0.0, 100.0), (gap_s, 100.0)]);
+        let regular = updates(0.0, UpdateGap::Next);
+        assert!(!is_disturbed(&slow, &regular, 1.0));
+        let shifted = updates(0.4, UpdateGap::Next);
+        assert!(is_disturbed(&slow, &shifted, 1.0));
+        assert!(!is_disturbed(&often, &shifted, 1.0));
+        assert!(is_disturbed(&often, &updates(0.0, UpdateGap::Unsure), 1.0));
     }
 }
