@@ -7,6 +7,7 @@
 //! tiny games, within a short deadline, are checked in fractions.
 //! Limits: games of at most 4 × 4 cells, 3 players, or 24 nodes.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use games::exact::{self, Dominance, Objective, Prover};
@@ -30,9 +31,9 @@ const MAX_ITERATIONS: usize = 8;
 const MAX_PAYOFF: f64 = 1e150;
 /// Time limit of a proof.
 const PROOF_TIME: Duration = Duration::from_millis(2);
-/// Number of values of a byte for which a game is solved by a proof. A proof may take `PROOF_TIME`,
-/// so most games have none.
-const PROOFS: u8 = 8;
+/// One input in this number has proofs, which may take `PROOF_TIME` each. A hash of the input
+/// decides, because a corpus collects inputs with a byte that decides.
+const PROOFS: u64 = 32;
 /// Tolerance of the sum of the probabilities of a strategy.
 const SUM_TOLERANCE: f64 = 1e-9;
 
@@ -41,16 +42,19 @@ const SUM_TOLERANCE: f64 = 1e-9;
 /// # Panics
 /// On a fault of the code under test.
 pub fn run(bytes: &[u8]) {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    let is_proved = hasher.finish().is_multiple_of(PROOFS);
     let mut source = Source::new(bytes);
     match source.below(8) {
-        0..3 => matrix(&mut source),
-        3..5 => bimatrix(&mut source),
-        5 => normal_form(&mut source),
-        _ => tree(&mut source),
+        0..3 => matrix(&mut source, is_proved),
+        3..5 => bimatrix(&mut source, is_proved),
+        5 => normal_form(&mut source, is_proved),
+        _ => tree(&mut source, is_proved),
     }
 }
 
-fn matrix(source: &mut Source<'_>) {
+fn matrix(source: &mut Source<'_>, is_proved: bool) {
     let payoffs = payoffs(source);
     let is_valid = is_valid(payoffs.iter(), payoffs.shape());
     let game = match MatrixGame::zero_sum(payoffs) {
@@ -60,7 +64,7 @@ fn matrix(source: &mut Source<'_>) {
     assert!(is_valid);
     check_strategic(&game);
     learn(source, &game);
-    if source.byte() >= PROOFS {
+    if !is_proved {
         return;
     }
     match prover().exact(&game) {
@@ -84,7 +88,7 @@ fn matrix(source: &mut Source<'_>) {
     }
 }
 
-fn bimatrix(source: &mut Source<'_>) {
+fn bimatrix(source: &mut Source<'_>, is_proved: bool) {
     let (a, b) = (payoffs(source), payoffs(source));
     let is_valid = a.shape() == b.shape() && is_valid(a.iter().chain(&b), a.shape());
     let game = match Bimatrix::new(a, b) {
@@ -94,13 +98,16 @@ fn bimatrix(source: &mut Source<'_>) {
     assert!(is_valid);
     check_strategic(&game);
     learn(source, &game);
-    let choice = source.byte();
-    let label = source.below(2 * MAX_ACTIONS + 1);
-    let found = match choice {
-        0..4 => prover().lemke_howson(&game, label).map(|found| vec![found]),
-        4..6 => prover().lemke_howson_all(&game),
-        6..8 => prover().all_equilibria(&game),
-        _ => return,
+    if !is_proved {
+        return;
+    }
+    let found = match source.below(4) {
+        0 => prover().lemke_howson_all(&game),
+        1 => prover().all_equilibria(&game),
+        _ => {
+            let label = source.below(2 * MAX_ACTIONS + 1);
+            prover().lemke_howson(&game, label).map(|found| vec![found])
+        }
     };
     match found {
         Ok(found) => {
@@ -113,7 +120,7 @@ fn bimatrix(source: &mut Source<'_>) {
     }
 }
 
-fn normal_form(source: &mut Source<'_>) {
+fn normal_form(source: &mut Source<'_>, is_proved: bool) {
     let n_players = source.below(4);
     let n_tables = match source.byte() {
         0..8 => source.below(4),
@@ -145,25 +152,27 @@ fn normal_form(source: &mut Source<'_>) {
     let written = files::read_nfg(files::write_nfg(&game));
     assert_eq!(written.ok(), Some(game.clone()));
     learn(source, &game);
-    match source.byte() {
-        0..4 => {
+    if !is_proved {
+        return;
+    }
+    match source.bool() {
+        true => {
             let found = prover().correlated_equilibrium(&game, &Objective::Welfare);
             if let Ok(found) = found {
                 let sum: Rational = found.distribution.iter().sum();
                 assert_eq!(sum, Rational::from_integer(1.into()));
             }
         }
-        4..8 => {
+        false => {
             let found = prover().eliminate_dominated(&game, Dominance::Strict);
             if let Ok(found) = found {
                 assert!(found.surviving.iter().all(|actions| !actions.is_empty()));
             }
         }
-        _ => {}
     }
 }
 
-fn tree(source: &mut Source<'_>) {
+fn tree(source: &mut Source<'_>, is_proved: bool) {
     let Some(tree) = built(source) else {
         return;
     };
@@ -176,7 +185,7 @@ fn tree(source: &mut Source<'_>) {
         Ok(game) => learn::<CompiledGame>(source, &game),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    if source.byte() >= PROOFS {
+    if !is_proved {
         return;
     }
     match prover().exact(&tree) {

@@ -241,6 +241,15 @@ impl Build {
             Self::Checked => "address",
         }
     }
+
+    /// Returns the options for comparisons. Their traces took half of the time of programs that
+    /// compute with large integers.
+    fn tracing(self) -> &'static [&'static str] {
+        match self {
+            Self::Fast => &["--no-trace-compares"],
+            Self::Checked => &[],
+        }
+    }
 }
 
 impl Programs {
@@ -279,6 +288,7 @@ impl Programs {
             .current_dir(&workspace.root)
             .args(["fuzz", "build", "--fuzz-dir", FOLDER])
             .args(["--sanitizer", build.sanitizer()])
+            .args(build.tracing())
             .args([
                 "--features",
                 "libfuzzer",
