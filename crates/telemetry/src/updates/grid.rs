@@ -155,3 +155,41 @@ fn vote(changes: &[Bracket], period_s: f64) -> Option<(f64, f64)> {
     }
     (most > 0).then_some((origin_s + best_s, 0.5 * width_s))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the times of the updates of a run of reads every 0.1 s from 0 s to 5 s, on a grid of
+    /// 1 s with a phase, after an earlier update.
+    fn filled(phase_s: f64, last_s: Option<f64>) -> Vec<f64> {
+        let run: Vec<(f64, f64)> = (0..=50).map(|i| (0.1 * f64::from(i), 100.0)).collect();
+        let update = |time_s| Update {
+            time_s,
+            slack_s: 0.0,
+            value: 100.0,
+            step: UpdateGap::Next,
+        };
+        let mut grid = Grid {
+            period_s: 1.0,
+            phase: (phase_s, 0.0),
+            updates: last_s.map(update).into_iter().collect(),
+        };
+        grid.fill(&run, 5.0);
+        grid.updates.iter().map(|update| update.time_s).collect()
+    }
+
+    #[test]
+    fn a_run_has_every_update_from_the_one_before_its_first_read_to_its_end() {
+        assert_eq!(filled(0.5, None), [-0.5, 0.5, 1.5, 2.5, 3.5, 4.5]);
+        // The run ends before the middle of the period after 4.75 s, but has read the update.
+        assert_eq!(filled(0.75, None), [-0.25, 0.75, 1.75, 2.75, 3.75, 4.75]);
+    }
+
+    #[test]
+    fn after_a_change_of_phase_the_next_update_is_half_a_period_later_at_least() {
+        // 0.625 s after the last update, and 0.375 s, which is too early.
+        assert_eq!(filled(0.5, Some(1.875))[..2], [1.875, 2.5]);
+        assert_eq!(filled(0.5, Some(2.125))[..2], [2.125, 3.5]);
+    }
+}

@@ -491,3 +491,19 @@ fn push(updates: &mut Vec<Update>, (time_s, slack_s): (f64, f64), value: f64, st
 fn bounds((time_s, slack_s): (f64, f64)) -> (f64, f64) {
     (time_s - slack_s, time_s + slack_s)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::holds;
+
+    #[test]
+    fn equal_readings_are_of_two_updates_only_after_a_whole_period() {
+        // Readings 0.9 s and 1.5 s apart, of a sensor with a period of 1 s.
+        let series = [(0.0, 100.0), (0.9, 100.0), (2.4, 100.0), (2.5, 120.0)];
+        let found = holds(&series, 1.0, |gap_s| gap_s > 0.5);
+        let least: Vec<f64> = found.iter().map(|hold| hold.steps.0).collect();
+        assert_eq!(least, [1.0, 0.0, 1.0, 1.0]);
+        // Without a pause, equal readings are one hold.
+        assert_eq!(holds(&series, 1.0, |_| false).len(), 2);
+    }
+}
