@@ -206,9 +206,12 @@ fn packed_convolutions_are_integer_convolutions() {
 #[test]
 #[cfg(feature = "gpu")]
 fn packed_convolutions_on_devices_are_integer_convolutions() {
-    for gpu in gpu_wgsl::check::every_adapter() {
-        assert!(check(200..215, gpu) > 8);
-    }
+    let on_adapters = gpu_wgsl::check::on_adapters_in_turn(200..224);
+    let n_checked: usize = on_adapters
+        .map(|(gpu, seed)| check(seed..seed + 1, gpu))
+        .sum();
+    let is_any = !gpu_wgsl::check::every_adapter().is_empty();
+    assert!(!is_any || n_checked > 12, "{n_checked} convolutions");
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Level sets: published codes and ties, and equal codes on slices and in tensor programs.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-use std::sync::OnceLock;
-
 use proptest::prelude::*;
 use quant::{Abc, Error, LevelSet, Normal, Sample, Ties, abc};
 use tensor_core::compare::{Tolerance, assert_close};
@@ -77,26 +75,9 @@ fn probes(levels: &LevelSet) -> Vec<f32> {
     probes
 }
 
-/// Returns the host, the reference and, if the feature is enabled, every adapter of this machine.
-fn executors() -> Vec<&'static dyn Executor> {
-    static HOST: OnceLock<Host> = OnceLock::new();
-    #[cfg_attr(
-        not(feature = "gpu"),
-        expect(unused_mut, reason = "adapters are added")
-    )]
-    let mut executors: Vec<&'static dyn Executor> = vec![HOST.get_or_init(Host::new), &Reference];
-    #[cfg(feature = "gpu")]
-    executors.extend(
-        gpu_wgsl::check::every_adapter()
-            .iter()
-            .map(|gpu| gpu as &dyn Executor),
-    );
-    executors
-}
-
-/// Checks the search against the definition, and the tensor programs of every executor against the
+/// Checks the search against the definition, and the tensor programs of an executor against the
 /// search.
-fn check_everywhere(levels: &LevelSet, name: &str) {
+fn check(levels: &LevelSet, name: &str, executor: &dyn Executor) {
     let xs = probes(levels);
     let (codes, _) = levels.quantize(&xs);
     for (x, code) in xs.iter().zip(&codes) {
@@ -108,24 +89,26 @@ fn check_everywhere(levels: &LevelSet, name: &str) {
         assert_eq!(*code, levels.codes()[place], "{name}: {x}");
     }
     let of_levels = levels.dequantize(&codes).unwrap();
-    for executor in executors() {
-        // A device may flush subnormal numbers, such as the neighbours of 0, to 0.
-        let kept = |i: &usize| executor.accuracy().keeps_subnormals || !xs[*i].is_subnormal();
-        let places: Vec<usize> = (0..xs.len()).filter(kept).collect();
-        let kept = places.iter().map(|&i| xs[i]).collect();
-        let x = Tensor::from_vec(&[places.len()], kept);
-        let expected: Vec<u32> = places.iter().map(|&i| codes[i].into()).collect();
-        let found = levels.codes_of(&x).eval::<u32>(executor).unwrap();
-        assert_close(found, expected, Tolerance::exact());
-        let expected: Vec<f32> = places.iter().map(|&i| of_levels[i]).collect();
-        let found = levels.levels_of(&x).eval::<f32>(executor).unwrap();
-        assert_close(found, expected, Tolerance::exact());
-    }
+    // A device may flush subnormal numbers, such as the neighbours of 0, to 0.
+    let kept = |i: &usize| executor.accuracy().keeps_subnormals || !xs[*i].is_subnormal();
+    let places: Vec<usize> = (0..xs.len()).filter(kept).collect();
+    let kept = places.iter().map(|&i| xs[i]).collect();
+    let x = Tensor::from_vec(&[places.len()], kept);
+    let expected: Vec<u32> = places.iter().map(|&i| codes[i].into()).collect();
+    let found = levels.codes_of(&x).eval::<u32>(executor).unwrap();
+    assert_close(found, expected, Tolerance::exact());
+    let expected: Vec<f32> = places.iter().map(|&i| of_levels[i]).collect();
+    let found = levels.levels_of(&x).eval::<f32>(executor).unwrap();
+    assert_close(found, expected, Tolerance::exact());
 }
 
 #[test]
 fn slices_and_programs_have_equal_codes_at_every_threshold() {
     let fibonacci = [0.1, 0.2, 0.3, 0.5, 0.8, 1.3, 2.1, 3.4];
+    let mut all = vec![
+        ("binary".to_owned(), LevelSet::binary(0.7).unwrap()),
+        ("ternary".to_owned(), LevelSet::ternary(0.7).unwrap()),
+    ];
     for bits in 1..=8 {
         let sets = [
             ("signs", LevelSet::signs(&fibonacci[..bits]).unwrap()),
@@ -148,13 +131,19 @@ fn slices_and_programs_have_equal_codes_at_every_threshold() {
             ),
         ];
         for (name, levels) in sets {
-            let name = format!("{name}, {bits} bits");
-            check_everywhere(&levels, &name);
-            check_everywhere(&levels.with_ties(Ties::Up), &format!("{name}, ties up"));
+            let ties_up = levels.with_ties(Ties::Up);
+            all.push((format!("{name}, {bits} bits"), levels));
+            all.push((format!("{name}, {bits} bits, ties up"), ties_up));
         }
     }
-    check_everywhere(&LevelSet::binary(0.7).unwrap(), "binary");
-    check_everywhere(&LevelSet::ternary(0.7).unwrap(), "ternary");
+    for (name, levels) in &all {
+        check(levels, name, &Host::new());
+        check(levels, name, &Reference);
+    }
+    #[cfg(feature = "gpu")]
+    for (gpu, (name, levels)) in gpu_wgsl::check::on_adapters_in_turn(&all) {
+        check(levels, name, gpu);
+    }
 }
 
 proptest! {

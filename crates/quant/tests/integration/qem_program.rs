@@ -274,20 +274,26 @@ fn levels_of(case: Case, channels: &Channels) -> Vec<f64> {
 
 #[test]
 fn steps_of_all_channels_are_those_on_slices() {
-    on_every_executor(|executor| {
-        for case in Case::all() {
-            let channels = Channels::random(case, 61);
-            let found = evaluated(&channels.step(case, DType::F32), executor);
-            let unit = f64::from(f32::EPSILON) / 2.0;
-            check_step(case, &channels, &found, unit);
-            // Elements have the levels of the old basis.
-            assert_close(
-                &found[2][..],
-                levels_of(case, &channels),
-                Tolerance::exact(),
-            );
-        }
-    });
+    let check = |case: Case, executor: &dyn Executor| {
+        let channels = Channels::random(case, 61);
+        let found = evaluated(&channels.step(case, DType::F32), executor);
+        let unit = f64::from(f32::EPSILON) / 2.0;
+        check_step(case, &channels, &found, unit);
+        // Elements have the levels of the old basis.
+        assert_close(
+            &found[2][..],
+            levels_of(case, &channels),
+            Tolerance::exact(),
+        );
+    };
+    for case in Case::all() {
+        check(case, &Host::new());
+        check(case, &Reference);
+    }
+    #[cfg(feature = "gpu")]
+    for (gpu, case) in gpu_wgsl::check::on_adapters_in_turn(Case::all()) {
+        check(case, gpu);
+    }
 }
 
 #[test]

@@ -51,18 +51,15 @@ pub(super) type Sums<T> = [T; MAX_ROWS * MAX_LANES];
 pub(super) struct Tile<'a, F: Reducer, S, const R: usize, const V: usize> {
     pub(super) simd: S,
     pub(super) reducer: F,
-    /// The terms for which whole vectors are loaded.
     pub(super) terms: &'a Terms<'a>,
-    /// The terms after these, for which the last vector ends after `n_lanes` lanes.
-    pub(super) ends: &'a Terms<'a>,
     pub(super) rows: &'a [F::In],
     pub(super) lanes: &'a [F::In],
     /// The position of each row's first element.
     pub(super) row_starts: [isize; R],
     /// The position of the first lane.
     pub(super) lane_start: isize,
-    /// The number of lanes.
-    pub(super) n_lanes: usize,
+    /// Whether the terms are added to the accumulators in `sums`.
+    pub(super) continues: bool,
     pub(super) sums: &'a mut Sums<F::Lane>,
 }
 
@@ -80,20 +77,25 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize> WithSimd for Tile<'_, 
     #[inline(always)]
     fn with_simd<S2: Simd>(self, _: S2) {
         let width = F::In::n_lanes::<S>();
-        let fills_all_but_the_last = self.n_lanes > (V - 1) * width && self.n_lanes <= V * width;
-        let fits = |terms: &Terms<'_>, n_loaded| {
-            terms.rows_fit(&self.row_starts, self.rows.len())
-                && terms.lanes_fit(self.lane_start, n_loaded, self.lanes.len())
-        };
         assert!(
-            fills_all_but_the_last && fits(self.terms, V * width) && fits(self.ends, self.n_lanes),
+            self.terms.rows_fit(&self.row_starts, self.rows.len())
+                && self
+                    .terms
+                    .lanes_fit(self.lane_start, V * width, self.lanes.len()),
             "the positions of a checked nest are inside its inputs"
         );
         let mut sums = [[F::Lane::splat(self.simd, self.reducer.start()); V]; R];
-        self.add_chunks::<false>(self.terms, &mut sums);
-        if !self.ends.distances().is_empty() {
-            self.add_chunks::<true>(self.ends, &mut sums);
+        if self.continues {
+            for row in 0..R {
+                for vector in 0..V {
+                    let start = (row * V + vector) * width;
+                    let sum = bytemuck::cast_slice(&self.sums[start..start + width]);
+                    sums[row][vector] =
+                        bytemuck::pod_read_unaligned::<<F::Lane as Vector>::Of<S>>(sum);
+                }
+            }
         }
+        self.add_chunks(&mut sums);
         // The length of a vector is a constant, so that no copy is a call.
         for row in 0..R {
             for vector in 0..V {
@@ -107,17 +109,16 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize> WithSimd for Tile<'_, 
 }
 
 impl<F: Reducer, S: Simd, const R: usize, const V: usize> Tile<'_, F, S, R, V> {
-    /// Adds terms to accumulators, chunk by chunk. The positions of the terms were checked, with
-    /// `ENDS` for a last vector that ends after `n_lanes` lanes.
+    /// Adds the terms to accumulators, chunk by chunk.
     #[inline(always)]
-    fn add_chunks<const ENDS: bool>(&self, terms: &Terms<'_>, sums: &mut Accumulators<F, S, R, V>) {
-        let distances = terms.distances();
+    fn add_chunks(&self, sums: &mut Accumulators<F, S, R, V>) {
+        let distances = self.terms.distances();
         if F::CHUNK == usize::MAX {
-            return self.add_terms::<ENDS>(distances, sums);
+            return self.add_terms(distances, sums);
         }
         for distances in distances.chunks(F::CHUNK) {
             let mut chunk = [[F::Lane::splat(self.simd, self.reducer.start()); V]; R];
-            self.add_terms::<ENDS>(distances, &mut chunk);
+            self.add_terms(distances, &mut chunk);
             for row in 0..R {
                 for vector in 0..V {
                     let (sum, chunk) = (sums[row][vector], chunk[row][vector]);
@@ -130,13 +131,9 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize> Tile<'_, F, S, R, V> {
         }
     }
 
-    /// Adds terms to accumulators. The terms are some of those whose positions were checked.
+    /// Adds some of the terms to accumulators. The positions of all terms were checked.
     #[inline(always)]
-    fn add_terms<const ENDS: bool>(
-        &self,
-        distances: &[[isize; 2]],
-        sums: &mut Accumulators<F, S, R, V>,
-    ) {
+    fn add_terms(&self, distances: &[[isize; 2]], sums: &mut Accumulators<F, S, R, V>) {
         let simd = self.simd;
         let width = F::In::n_lanes::<S>();
         let mut rows = [self.rows.as_ptr(); R];
@@ -149,19 +146,13 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize> Tile<'_, F, S, R, V> {
             let from = lanes.wrapping_offset(lane_distance);
             let mut y = [F::In::splat(simd, F::In::identity(Reduce::Sum)); V];
             for vector in 0..V {
-                if ENDS && vector + 1 == V {
-                    let start = self.lane_start.wrapping_add(lane_distance).cast_unsigned();
-                    let lanes = &self.lanes[start + vector * width..start + self.n_lanes];
-                    y[vector] = F::In::load(simd, lanes);
-                } else {
-                    let from = from
-                        .wrapping_add(vector * width)
-                        .cast::<<F::In as Vector>::Of<S>>();
-                    // SAFETY: the start of the lanes plus the distance is between the lowest and
-                    // the highest position, and the whole vectors from there are inside `lanes`, as
-                    // `with_simd` checked. A vector is plain data, so any bytes are valid.
-                    y[vector] = unsafe { from.read_unaligned() };
-                }
+                let from = from
+                    .wrapping_add(vector * width)
+                    .cast::<<F::In as Vector>::Of<S>>();
+                // SAFETY: the start of the lanes plus the distance is between the lowest and the
+                // highest position, and the whole vectors from there are inside `lanes`, as
+                // `with_simd` checked. A vector is plain data, so any bytes are valid.
+                y[vector] = unsafe { from.read_unaligned() };
             }
             for row in 0..R {
                 // SAFETY: the row's start plus the distance is between the lowest and the highest

@@ -206,6 +206,23 @@ impl<T: LaneType> Packed<T> {
     }
 }
 
+/// Some terms of a block with the lanes that they read.
+struct Part<'p, T> {
+    terms: &'p Terms<'p>,
+    lanes: &'p [T],
+    /// The position of the first lane.
+    start: isize,
+}
+
+/// Copies lanes to neighbouring lines of the cache, for each of some terms with a place in the copy.
+fn pack<T: Copy>([terms, places]: [&Terms<'_>; 2], from: &[T], lanes: &Lanes, to: &mut [T]) {
+    let terms = terms.distances().iter().zip(places.distances());
+    for (&[_, distance], &[_, place]) in terms {
+        let from = &from[lanes.start.wrapping_add(distance).cast_unsigned()..][..lanes.n];
+        to[place.cast_unsigned()..][..lanes.n].copy_from_slice(from);
+    }
+}
+
 /// The tiles of one block of terms.
 struct Step<'s, 'a, F: Reducer, S> {
     simd: S,
@@ -224,11 +241,11 @@ struct Step<'s, 'a, F: Reducer, S> {
 
 /// Computes all rows in tiles of the given numbers of rows, the largest first.
 macro_rules! tiles {
-    ($step:ident, $lanes:ident, $terms:ident, $vectors:literal, [$($n_rows:literal)*]) => {{
+    ($step:ident, $lanes:ident, $parts:ident, $vectors:literal, [$($n_rows:literal)*]) => {{
         let mut row = 0;
         $(
             while $step.rows.len() - row >= $n_rows {
-                $step.tile::<$n_rows, $vectors>(row, 0, $lanes, $terms);
+                $step.tile::<$n_rows, $vectors>(row, 0, $lanes, $parts);
                 row += $n_rows;
             }
         )*
@@ -269,63 +286,71 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
 
     /// Computes all rows of some lanes, which fill at most two vectors, or four vectors that are
     /// inside the array. The lanes after the last one are loaded as well if they exist, because
-    /// whole vectors load faster; their sums are left out.
+    /// whole vectors load faster; their sums are left out. From the first term on at which they do
+    /// not exist, the lanes are copied.
     #[inline(always)]
     fn all_rows(&mut self, lanes: &Lanes) {
         let width = F::In::n_lanes::<S>();
         let n_loaded = lanes.n.next_multiple_of(width);
-        let (terms, lane_start, lanes_len) = match self.packed_terms {
-            Some(terms) => {
-                self.pack(lanes, terms);
-                (terms, 0, self.packed.len())
-            }
-            None => (self.terms, lanes.start, self.piece.lanes_in.len()),
+        let in_place = self.piece.lanes_in;
+        let part = |terms| Part {
+            terms,
+            lanes: in_place,
+            start: lanes.start,
         };
-        let are_whole = terms.lanes_fit(lane_start, n_loaded, lanes_len);
-        let parts;
-        let terms = if are_whole {
-            [terms, const { &Terms::EMPTY }]
+        let mut packed = std::mem::take(self.packed);
+        let (split, places, mut ends);
+        let parts = &if let Some(terms) = self.packed_terms {
+            pack([self.terms, terms], in_place, lanes, &mut packed);
+            let part = Part {
+                terms,
+                lanes: &packed,
+                start: 0,
+            };
+            [Some(part), None]
+        } else if self.terms.lanes_fit(lanes.start, n_loaded, in_place.len()) {
+            [Some(part(self.terms)), None]
         } else {
-            parts = terms.split(lane_start, n_loaded, lanes_len);
-            [&parts[0], &parts[1]]
+            split = self.terms.split(lanes.start, n_loaded, in_place.len());
+            ends = Packed::new(split[1].distances(), n_loaded);
+            places = Terms::new(&ends.table);
+            pack([&split[1], &places], in_place, lanes, &mut ends.lanes);
+            let after = Part {
+                terms: &places,
+                lanes: &ends.lanes,
+                start: 0,
+            };
+            [Some(part(&split[0])), Some(after)]
         };
         // Each shape is compiled for each reducer and each instruction set.
         if !F::HAS_MANY_SHAPES {
             if n_loaded > width {
-                self.tiles_of_four::<2>(lanes, terms);
+                self.tiles_of_four::<2>(lanes, parts);
             } else {
-                self.tiles_of_four::<1>(lanes, terms);
+                self.tiles_of_four::<1>(lanes, parts);
             }
         } else if Piece::<F>::max_vectors::<S>() == 4 && n_loaded == 4 * width {
-            tiles!(self, lanes, terms, 4, [6 4 2 1]);
+            tiles!(self, lanes, parts, 4, [6 4 2 1]);
         } else if n_loaded > width {
-            tiles!(self, lanes, terms, 2, [6 4 2 1]);
+            tiles!(self, lanes, parts, 2, [6 4 2 1]);
         } else {
-            tiles!(self, lanes, terms, 1, [8 4 2 1]);
+            tiles!(self, lanes, parts, 1, [8 4 2 1]);
         }
+        *self.packed = packed;
     }
 
     /// Computes all rows in tiles of 4 rows. The last tile overlaps the tile before. If there are
     /// fewer than 4 rows, the tile contains the last row several times.
     #[inline(always)]
-    fn tiles_of_four<const V: usize>(&mut self, lanes: &Lanes, terms: [&Terms<'_>; 2]) {
+    fn tiles_of_four<const V: usize>(
+        &mut self,
+        lanes: &Lanes,
+        parts: &[Option<Part<'_, F::In>>; 2],
+    ) {
         let n_rows = self.rows.len();
         for row in (0..n_rows).step_by(4) {
             let first = row.min(n_rows.saturating_sub(4));
-            self.tile::<4, V>(first, row - first, lanes, terms);
-        }
-    }
-
-    /// Copies some lanes of each term to neighbouring lines of the cache. The terms may be a part
-    /// of a block, so each has its own place in the copy.
-    #[inline(always)]
-    fn pack(&mut self, lanes: &Lanes, packed: &Terms<'_>) {
-        let terms = self.terms.distances().iter().zip(packed.distances());
-        for (&[_, from], &[_, to]) in terms {
-            let from = lanes.start.wrapping_add(from).cast_unsigned();
-            let to = to.cast_unsigned();
-            let to = &mut self.packed[to..to + lanes.n];
-            to.copy_from_slice(&self.piece.lanes_in[from..from + lanes.n]);
+            self.tile::<4, V>(first, row - first, lanes, parts);
         }
     }
 
@@ -338,7 +363,7 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
         row: usize,
         n_skipped: usize,
         lanes: &Lanes,
-        [terms, ends]: [&Terms<'_>; 2],
+        parts: &[Option<Part<'_, F::In>>; 2],
     ) {
         let piece = &mut *self.piece;
         let rows = &self.rows[row..];
@@ -348,27 +373,28 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
             let [start, _] = rows[number.min(rows.len() - 1)];
             row_starts[number] = start.wrapping_add(self.row_shift);
         }
-        let (lanes_in, lane_start) = match self.packed_terms {
-            Some(_) => (&self.packed[..], 0),
-            None => (piece.lanes_in, lanes.start),
-        };
-        let tile: Tile<'_, F, S, R, V> = Tile {
-            simd: self.simd,
-            reducer: piece.reducer,
-            terms,
-            ends,
-            rows: piece.rows_in,
-            lanes: lanes_in,
-            row_starts,
-            lane_start,
-            n_lanes: lanes.n,
-            sums: self.sums,
-        };
-        if F::COUNTS_WORDS {
-            // `vectorize` would compile the loop without the instruction.
-            tile.with_simd(self.simd);
-        } else {
-            self.simd.vectorize(tile);
+        // Without iterators, as in the kernel.
+        for number in 0..parts.len() {
+            let Some(part) = &parts[number] else {
+                break;
+            };
+            let tile: Tile<'_, F, S, R, V> = Tile {
+                simd: self.simd,
+                reducer: piece.reducer,
+                terms: part.terms,
+                rows: piece.rows_in,
+                lanes: part.lanes,
+                row_starts,
+                lane_start: part.start,
+                continues: number > 0,
+                sums: self.sums,
+            };
+            if F::COUNTS_WORDS {
+                // `vectorize` would compile the loop without the instruction.
+                tile.with_simd(self.simd);
+            } else {
+                self.simd.vectorize(tile);
+            }
         }
         let width = V * F::In::n_lanes::<S>();
         piece.write(rows, lanes, self.sums, width, n_skipped, self.combines);

@@ -12,12 +12,6 @@ pub(super) struct Terms<'a> {
 }
 
 impl<'a> Terms<'a> {
-    /// No terms.
-    pub(super) const EMPTY: Self = Self {
-        distances: &[],
-        reach: [[0; 2]; 2],
-    };
-
     /// Creates terms from their distances.
     pub(super) fn new(distances: &'a [[isize; 2]]) -> Self {
         let mut reach = [[0; 2]; 2];
