@@ -31,15 +31,14 @@ pub fn run(bytes: &[u8]) {
         return;
     }
     assert!(!record.file_name().is_empty());
-    assert!(table::render(&record).is_ascii() || !record.rows.is_empty());
-    let _ = table::summary(&record);
+    assert!(table::render(&record).ends_with(&table::summary(&record)));
     let _ = comparison::comparisons(&record);
     let page = report::render(&record);
     assert!(page.ends_with("</html>\n"), "the page is complete");
     let records = [record];
     let _ = trend::trends(&records);
     match changes::changes(&records, &records) {
-        Ok(changes) => assert!(changes.to_string().is_ascii() || !records[0].rows.is_empty()),
+        Ok(changes) => assert!(!changes.to_string().is_empty()),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }

@@ -250,3 +250,29 @@ fn short_columns(program: &LinearProgram, columns: &[usize]) -> Option<ShortColu
     }
     ShortColumns::new(columns.iter().map(entries), bits)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::program::Domain;
+    use super::super::work::Prover;
+    use super::*;
+    use crate::Rational;
+
+    #[test]
+    fn columns_are_short_only_if_all_sums_of_their_entries_are() {
+        let work = Work::new(&Prover::new());
+        let number = |bits: u32| Rational::from_integer(BigInt::from(1) << bits);
+        let variables = [0, 1, 2].map(|_| (Domain::NonNegative, number(0)));
+        let mut program = LinearProgram::maximize(variables, &work).unwrap();
+        for bits in [[0, 70, 70], [0, 70, 125]] {
+            let terms = bits.map(number).into_iter().enumerate().collect();
+            program
+                .push_row(terms, Domain::NonNegative, number(0), &work)
+                .unwrap();
+        }
+        for (columns, is_short) in [([0, 1], true), ([1, 2], false), ([0, 2], false)] {
+            let found = short_columns(&program, &columns);
+            assert_eq!(found.is_some(), is_short, "{columns:?}");
+        }
+    }
+}

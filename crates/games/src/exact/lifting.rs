@@ -249,6 +249,31 @@ mod tests {
     }
 
     #[test]
+    fn a_recovered_fraction_is_the_only_one_of_its_size() {
+        let work = Work::new(&Prover::new());
+        let prime = BigInt::from(251);
+        let modulus = &prime * &prime;
+        let mut n_found = 0;
+        for residue in (0..251_u64 * 251).step_by(17) {
+            let digits = [vec![residue % 251], vec![residue / 251]];
+            let Some(found) = recover(&digits, &prime, &work).unwrap() else {
+                continue;
+            };
+            let (numerator, denominator) = (&found.numerators[0], &found.denominator);
+            let difference = denominator * residue - numerator;
+            assert!(difference.mod_floor(&modulus).is_zero(), "{residue}");
+            for part in [numerator, denominator] {
+                assert!(
+                    BigInt::from(2) * part * part <= modulus,
+                    "{residue}: {part}"
+                );
+            }
+            n_found += 1;
+        }
+        assert!(n_found > 100, "{n_found}");
+    }
+
+    #[test]
     fn inverses_modulo_2_128_are_inverses() {
         for gap in GAPS {
             let prime = Field::new(gap).prime();

@@ -401,6 +401,16 @@ mod tests {
     }
 
     #[test]
+    fn a_product_counts_each_pair_of_words() {
+        let work = Work::new(&Prover::new());
+        work.count(1).unwrap();
+        let before = work.words_to_look.get();
+        // Integers of two and of three words.
+        work.count_product(65, 130).unwrap();
+        assert_eq!(before - work.words_to_look.get(), OVERHEAD + 6);
+    }
+
+    #[test]
     fn a_new_program_has_steps_again_but_no_new_deadline() {
         let work = Work::with_steps(10);
         assert_eq!(work.spend(1, 0), Err(LimitReached::Steps));

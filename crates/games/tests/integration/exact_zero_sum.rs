@@ -97,6 +97,11 @@ fn a_solution_is_written_as_one_line() {
     );
     let constant = proved(&game(array![[7, 7], [7, 7]]));
     assert_eq!(constant.to_string(), "value 7, not unique, 1 0");
+    let mixed = proved(&game(array![[3, 0], [1, 2]]));
+    assert_eq!(
+        mixed.to_string(),
+        "value 3/2; row unique, 1/4 3/4; column unique, 1/2 1/2"
+    );
 }
 
 #[test]
