@@ -447,3 +447,18 @@ impl Equations {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_basis_is_made_positive_where_the_levels_stay_the_same() {
+        let [signs, bits] = [Qem::signs(2).unwrap(), Qem::bits(2).unwrap()];
+        let state = [-1.0, 0.5, 2.0];
+        assert_eq!(signs.canonical(&state[..2]), (vec![0.5, 1.0], 0.0));
+        assert_eq!(bits.canonical(&state[..2]), (vec![-1.0, 0.5], 0.0));
+        assert_eq!(signs.affine().canonical(&state), (vec![0.5, 1.0], 2.0));
+        assert_eq!(bits.affine().canonical(&state), (vec![0.5, 1.0], 1.0));
+    }
+}
