@@ -131,7 +131,7 @@ fn slices_and_programs_have_equal_codes_at_every_threshold() {
             ),
         ];
         for (name, levels) in sets {
-            let ties_up = levels.with_ties(Ties::Up);
+            let ties_up = levels.clone().with_ties(Ties::Up);
             all.push((format!("{name}, {bits} bits"), levels));
             all.push((format!("{name}, {bits} bits, ties up"), ties_up));
         }

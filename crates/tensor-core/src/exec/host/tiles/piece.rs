@@ -214,7 +214,8 @@ struct Part<'p, T> {
     start: isize,
 }
 
-/// Copies lanes to neighbouring lines of the cache, for each of some terms with a place in the copy.
+/// Copies lanes to neighbouring lines of the cache, for each of some terms with a place in the
+/// copy.
 fn pack<T: Copy>([terms, places]: [&Terms<'_>; 2], from: &[T], lanes: &Lanes, to: &mut [T]) {
     let terms = terms.distances().iter().zip(places.distances());
     for (&[_, distance], &[_, place]) in terms {
@@ -373,9 +374,9 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
             let [start, _] = rows[number.min(rows.len() - 1)];
             row_starts[number] = start.wrapping_add(self.row_shift);
         }
-        // Without iterators, as in the kernel.
-        for number in 0..parts.len() {
-            let Some(part) = &parts[number] else {
+        let mut continues = false;
+        for part in parts {
+            let Some(part) = part else {
                 break;
             };
             let tile: Tile<'_, F, S, R, V> = Tile {
@@ -386,7 +387,7 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
                 lanes: part.lanes,
                 row_starts,
                 lane_start: part.start,
-                continues: number > 0,
+                continues,
                 sums: self.sums,
             };
             if F::COUNTS_WORDS {
@@ -395,6 +396,7 @@ impl<F: Reducer, S: Simd> Step<'_, '_, F, S> {
             } else {
                 self.simd.vectorize(tile);
             }
+            continues = true;
         }
         let width = V * F::In::n_lanes::<S>();
         piece.write(rows, lanes, self.sums, width, n_skipped, self.combines);
