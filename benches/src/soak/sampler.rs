@@ -73,6 +73,8 @@ const COUNTED_J: f64 = 1e6;
 const LONG_INTERVAL: Duration = Duration::from_millis(20);
 const LONG_CAPACITY: usize = 4096;
 const LONG_WINDOW: Duration = Duration::from_secs(5);
+/// Longest time without a row of the first GPU. A busy machine may stop a thread for seconds.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Length of the file that begins again, in bytes.
 const FILE_BYTES: u64 = 4 << 20;
 /// Number of minutes for which the long scenario has faults.
@@ -554,6 +556,19 @@ impl Write for Ring {
     }
 }
 
+/// Returns the longest time without a row of the first GPU that ends after `from`, up to `now`.
+fn longest_pause(trace: &Trace, from: Duration, now: Duration) -> Duration {
+    let rows = trace.rows.iter().filter(|row| row.device == 0);
+    let (mut last, mut longest) = (Duration::ZERO, Duration::ZERO);
+    for time in rows.map(|row| row.time).chain([now]) {
+        if time > from {
+            longest = longest.max(time.saturating_sub(last));
+        }
+        last = time;
+    }
+    longest
+}
+
 impl Long {
     fn start(folder: &Path) -> Result<Self> {
         let fake = FakeNvml::copied_to(&folder.join("real-time"))?;
@@ -598,17 +613,28 @@ impl Long {
         let Some(from) = now.checked_sub(LONG_WINDOW) else {
             return Ok(());
         };
-        let (energy, n_rows) = self.running.with_trace(|trace| {
+        let (energy, n_rows, pause) = self.running.with_trace(|trace| {
             let energy = trace.energy_calibrated(0, from..now, &Calibration::known(1.0));
-            (energy, trace.rows.len())
+            (energy, trace.rows.len(), longest_pause(trace, from, now))
         });
         ensure!(
             n_rows <= 2 * LONG_CAPACITY,
             "memory has {n_rows} rows (expected at most {})",
             2 * LONG_CAPACITY
         );
-        let energy =
-            energy.context("the sampler in real time has no energy of its last seconds")?;
+        ensure!(
+            pause <= LONGEST_PAUSE,
+            "the sampler in real time read nothing for {pause:?}"
+        );
+        let Some(energy) = energy else {
+            // A thread that waits for the processor leaves a pause, whose energy is unknown.
+            ensure!(
+                pause > 5 * LONG_INTERVAL,
+                "the sampler in real time has no energy of its last seconds, without a pause"
+            );
+            counts.add("pauses in real time", 1);
+            return Ok(());
+        };
         let gpu = &self.model.gpus()[0];
         let [from_s, to_s] = [from, now].map(|time| time.as_secs_f64() + offset_s);
         let truth_j = gpu.energy_j(from_s, to_s);
