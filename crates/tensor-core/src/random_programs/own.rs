@@ -20,7 +20,7 @@ const CASES: u32 = 2_000;
 const CASES_IN_FULL: u32 = 200_000;
 /// Number of programs of a usual run that are large in one place. These programs take longer than
 /// the others.
-const CASES_OF_LARGE: u32 = 600;
+const CASES_OF_LARGE: u32 = 1_000;
 
 /// Checks programs with [`search`], and panics with the report of a failure.
 pub(super) fn check_all<P: Debug>(
