@@ -23,7 +23,7 @@ use tool_io::{exit, output, signals, workspace_path};
 const N_PROGRESS: f64 = 10.0;
 /// Settings of the allocator of glibc for the process of a work. It shares memory between threads,
 /// and returns large blocks and free memory at once, so that resident memory follows allocated
-/// memory. By default, resident memory of random programs varies by half.
+/// memory. With the default settings, fragmentation would look like a leak.
 const ALLOCATOR: [(&str, &str); 3] = [
     ("MALLOC_ARENA_MAX", "1"),
     ("MALLOC_MMAP_THRESHOLD_", "131072"),

@@ -293,8 +293,8 @@ mod tests {
                 let ln_bound = distribution.ln_central_moment_at_least(f64::from(n));
                 let difference = ln_moment - ln_bound;
                 assert!(difference > 0.0, "{distribution:?}, {n}: {difference}");
-                // For a normal distribution the bound differs by (n/e)^(n/2) for (n - 1)!!, at most
-                // a factor of sqrt(2).
+                // For a small φ the distribution is nearly normal. The bound then has (n/e)^(n/2)
+                // in place of (n - 1)!!, which is at most sqrt(2) times as large.
                 let is_normal = phi < 1e-6;
                 assert!(
                     !is_normal || difference < 0.5 * LN_2 + 1e-3,

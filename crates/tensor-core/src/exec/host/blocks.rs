@@ -372,6 +372,7 @@ mod tests {
             }
         }
     }
+
     #[test]
     fn a_block_after_one_that_is_decided_early_begins_with_its_first_term() {
         // The first row decides all columns, which are many blocks.
