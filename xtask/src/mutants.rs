@@ -6,7 +6,7 @@
 //! variable sets (mutant schemata: Untch, Offutt and Harrold 1993). One run without a mutant
 //! records which test program reaches which mutant; a mutant is then tested by the programs that
 //! reach it, the fastest first, until a test fails or the time limit ends. Results are appended to
-//! a file, so an interrupted run goes on where it was.
+//! a file, so an interrupted run of the same commit goes on where it was.
 //! Record: `--record` writes the score of each crate and its unfound mutants to
 //! `xtask/record/mutants.json`. The verdict on an unfound mutant, and its reason, are written into
 //! the record by hand; a later run keeps them.
@@ -84,6 +84,8 @@ const MAX_SAMPLE: i64 = 1000;
 const TIME_FACTOR: u32 = 4;
 /// Shortest time limit of a test program.
 const MIN_LIMIT: Duration = Duration::from_secs(20);
+/// Number of runs that exceed the time limit before a mutant counts as found.
+const TIMEOUTS: u32 = 2;
 /// Number of attempts to build; each removes the mutants that do not compile.
 const MAX_BUILDS: usize = 8;
 /// Maximum number of displayed lines of a failing program's output.
@@ -101,6 +103,9 @@ pub(crate) struct Options {
     /// Seed of the sample
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Test only the mutants of the sample whose text contains this pattern
+    #[arg(long, value_name = "PATTERN", conflicts_with = "record")]
+    only: Option<String>,
     /// Print the sample, and test no mutant
     #[arg(long)]
     list: bool,
@@ -163,10 +168,9 @@ fn test_all(options: &Options) -> Result<()> {
         options.package.is_empty() || options.package.iter().any(|package| package == name)
     };
     process::end_children_on_stop()?;
-    let out = options
-        .out
-        .clone()
-        .unwrap_or_else(|| workspace.target.join("mutants.jsonl"));
+    let out = options.out.clone();
+    let out = out.unwrap_or_else(|| workspace.target.join("mutants.jsonl"));
+    let mut all = Vec::new();
     for (name, parts) in PARTS.iter().filter(|(name, _)| is_selected(name)) {
         let found = workspace
             .packages
@@ -177,61 +181,77 @@ fn test_all(options: &Options) -> Result<()> {
             .folder();
         let sites = sites::find(&workspace.root, folder, parts)?;
         let n_sites = sites.len();
-        let sample = sites::sample(sites, options.sample.into(), options.seed);
+        let mut sample = sites::sample(sites, options.sample.into(), options.seed);
+        if let Some(pattern) = &options.only {
+            sample.retain(|site| site.to_string().contains(pattern));
+        }
         if options.list {
             for site in &sample {
                 output::print_line(site)?;
             }
             continue;
         }
-        let header = json!({
-            "package": name, "seed": options.seed, "sample": sample.len(), "sites": n_sites,
-        });
-        let tested = test(&workspace, name, sample, &header, &out)?;
+        let tested = test(&workspace, name, sample, &out)?;
         if options.record {
-            record(&workspace, options, name, n_sites, &tested, &out)?;
+            record(&workspace, options, name, n_sites, &tested)?;
         }
+        all.extend(tested);
     }
     if !options.list {
-        summarise(&out)?;
+        summarise(&all)?;
     }
     Ok(())
 }
 
-/// Tests the mutants of a crate that the file of results does not contain. Returns the texts of the
-/// sample, without mutants that do not compile.
+/// Tests the mutants of a crate that the file of results does not contain. Returns the results of
+/// the sample, without mutants that do not compile.
 fn test(
     workspace: &Workspace,
     package: &str,
     mut sample: Vec<Site>,
-    header: &Value,
     out: &Path,
-) -> Result<BTreeSet<String>> {
-    let done = known(out)?;
-    let is_new = |site: &Site| !done.contains(&site.to_string());
-    if !sample.iter().any(is_new) {
-        return Ok(sample.iter().map(Site::to_string).collect());
+) -> Result<Vec<Value>> {
+    let commit = record::commit(&workspace.root);
+    let mut results = known(out, commit.as_deref())?;
+    if sample
+        .iter()
+        .all(|site| results.contains_key(&site.to_string()))
+    {
+        return Ok(of_sample(&sample, results));
     }
     let tree = Tree::copy(workspace)?;
     let executables = build(workspace, &tree, package, &mut sample)?;
-    let programs = run_without_mutants(workspace, executables)?;
+    let mut programs = run_without_mutants(workspace, executables)?;
     let mut file = OpenOptions::new().create(true).append(true).open(out)?;
-    writeln!(file, "{header}")?;
-    for (number, site) in sample.iter().enumerate().filter(|(_, site)| is_new(site)) {
+    for (number, site) in sample.iter().enumerate() {
+        let text = site.to_string();
+        if results.contains_key(&text) {
+            continue;
+        }
         let start = Instant::now();
-        let (fate, by) = fate(&programs, number)?;
+        let (fate, by) = fate(&mut programs, number)?;
         let elapsed_s = start.elapsed().as_secs_f64();
         let line = json!({
+            "commit": commit,
             "package": package,
-            "mutant": site.to_string(),
+            "mutant": text,
             "fate": fate.name(),
             "by": by,
             "elapsed_s": (elapsed_s * 10.0).round() / 10.0,
         });
         writeln!(file, "{line}")?;
         output::print_line(format_args!("{:11} {elapsed_s:6.1} s  {site}", fate.name()))?;
+        results.insert(text, line);
     }
-    Ok(sample.iter().map(Site::to_string).collect())
+    Ok(of_sample(&sample, results))
+}
+
+/// Returns the results of a sample, in its order.
+fn of_sample(sample: &[Site], mut results: BTreeMap<String, Value>) -> Vec<Value> {
+    sample
+        .iter()
+        .filter_map(|site| results.remove(&site.to_string()))
+        .collect()
 }
 
 /// Builds the tests with all mutants behind switches. Mutants that do not compile are removed from
@@ -295,20 +315,11 @@ fn run_without_mutants(
     for executable in executables {
         // A file that is not there is an empty list.
         let _ = fs::remove_file(&reached);
-        let start = Instant::now();
-        let bar = spinner(format!("running {}", executable.target));
-        let finished = process::watch(command(&executable).env(REACHED, &reached), |_| ())?;
-        bar.finish_and_clear();
-        ensure!(
-            finished.status.success(),
-            "mutants: the tests of {} fail without a mutant\n{}",
-            executable.target,
-            tail(&finished.out, TAIL_LINES)
-        );
+        let usual = run_without_mutant(&executable, Some(&reached))?;
         let numbers = fs::read_to_string(&reached).unwrap_or_default();
         programs.push(Program {
             executable,
-            usual: start.elapsed(),
+            usual,
             reached: numbers
                 .lines()
                 .filter_map(|line| line.parse().ok())
@@ -319,11 +330,39 @@ fn run_without_mutants(
     Ok(programs)
 }
 
+/// Runs a test program without a mutant, and returns its duration. The mutants that it reaches are
+/// written to a file.
+///
+/// # Errors
+/// A test that fails.
+fn run_without_mutant(executable: &Executable, reached: Option<&Path>) -> Result<Duration> {
+    let start = Instant::now();
+    let bar = spinner(format!("running {}", executable.target));
+    let mut command = command(executable);
+    if let Some(reached) = reached {
+        command.env(REACHED, reached);
+    }
+    let finished = process::watch(&mut command, |_| ())?;
+    bar.finish_and_clear();
+    ensure!(
+        finished.status.success(),
+        "mutants: the tests of {} fail without a mutant\n{}",
+        executable.target,
+        tail(&finished.out, TAIL_LINES)
+    );
+    Ok(start.elapsed())
+}
+
 /// Returns the command of a test program, in the folder of its package.
 fn command(executable: &Executable) -> Command {
     let mut command = Command::new(&executable.path);
-    // The same random programs each time, so that a score can be repeated.
-    command.env("PROGRAM_SEED", "1");
+    // The same random numbers and the same adapter each time, so that a score can be repeated.
+    // Without an adapter, tests would pass because they do nothing.
+    command
+        .env("PROGRAM_SEED", "1")
+        .env("PROPTEST_RNG_SEED", "1")
+        .env("FIRST_ADAPTER", "0")
+        .env("REQUIRE_GPU", "1");
     if let Some(folder) = executable.manifest.parent() {
         command
             .current_dir(folder)
@@ -333,13 +372,25 @@ fn command(executable: &Executable) -> Command {
 }
 
 /// Tests a mutant. Returns the program that found it, too.
-fn fate(programs: &[Program], number: usize) -> Result<(Fate, Option<&str>)> {
-    let mut is_reached = false;
+fn fate(programs: &mut [Program], number: usize) -> Result<(Fate, Option<&str>)> {
+    let mut fate = Fate::NotReached;
     for program in programs
-        .iter()
+        .iter_mut()
         .filter(|program| program.reached.contains(&number))
     {
-        is_reached = true;
+        fate = run_with_mutant(program, number)?;
+        if fate != Fate::Survived {
+            return Ok((fate, Some(&program.executable.target)));
+        }
+    }
+    Ok((fate, None))
+}
+
+/// Runs a test program with a mutant. A program that does not end in time is measured again without
+/// the mutant, because the machine may have become slow, and then run once more.
+fn run_with_mutant(program: &mut Program, number: usize) -> Result<Fate> {
+    let mut n_timeouts = 0;
+    while n_timeouts < TIMEOUTS {
         let limit = program.usual * TIME_FACTOR + MIN_LIMIT;
         let mut command = command(&program.executable);
         command.env(MUTANT, number.to_string());
@@ -348,20 +399,17 @@ fn fate(programs: &[Program], number: usize) -> Result<(Fate, Option<&str>)> {
             has_failed |= matches!(line, OutputLine::Out(text) if is_failure(text));
             has_failed
         })?;
-        let by = Some(program.executable.target.as_str());
         match status {
-            _ if has_failed => return Ok((Fate::Found, by)),
-            None => return Ok((Fate::TimedOut, by)),
-            Some(status) if !status.success() => return Ok((Fate::Found, by)),
-            Some(_) => {}
+            _ if has_failed => return Ok(Fate::Found),
+            Some(status) if status.success() => return Ok(Fate::Survived),
+            Some(_) => return Ok(Fate::Found),
+            None => n_timeouts += 1,
+        }
+        if n_timeouts < TIMEOUTS {
+            program.usual = run_without_mutant(&program.executable, None)?;
         }
     }
-    let fate = if is_reached {
-        Fate::Survived
-    } else {
-        Fate::NotReached
-    };
-    Ok((fate, None))
+    Ok(Fate::TimedOut)
 }
 
 /// Returns whether a line of a test program reports a failed test.
@@ -369,27 +417,26 @@ fn is_failure(line: &str) -> bool {
     line.starts_with("test ") && line.ends_with("... FAILED")
 }
 
-/// Returns the mutants of a file of results.
-fn known(out: &Path) -> Result<BTreeSet<String>> {
-    Ok(lines(out)?
-        .iter()
-        .filter_map(|line| Some(line["mutant"].as_str()?.to_owned()))
-        .collect())
-}
-
-/// Reads a file of results; a line that was cut off by an interrupt is left out.
-fn lines(out: &Path) -> Result<Vec<Value>> {
-    let Ok(file) = File::open(out) else {
-        return Ok(Vec::new());
+/// Reads the results of a commit from a file, by mutant. Results of other commits, and of files
+/// that are not committed, do not count. A line that was cut off by an interrupt is left out.
+fn known(out: &Path, commit: Option<&str>) -> Result<BTreeMap<String, Value>> {
+    let (Ok(file), Some(commit)) = (File::open(out), commit) else {
+        return Ok(BTreeMap::new());
     };
-    let lines = BufReader::new(file).lines();
-    let lines = lines
-        .collect::<Result<Vec<_>, _>>()
-        .with_context(|| out.display().to_string())?;
-    Ok(lines
-        .iter()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect())
+    let mut results = BTreeMap::new();
+    for line in BufReader::new(file).lines() {
+        let line = line.with_context(|| out.display().to_string())?;
+        let Ok(result) = serde_json::from_str::<Value>(&line) else {
+            continue;
+        };
+        if let Some(mutant) = result["mutant"].as_str()
+            && result["commit"] == commit
+            && !record::is_dirty(commit)
+        {
+            results.insert(mutant.to_owned(), result);
+        }
+    }
+    Ok(results)
 }
 
 /// Writes the row of a crate to the record. Verdicts and reasons are those of the row before.
@@ -398,21 +445,15 @@ fn record(
     options: &Options,
     package: &str,
     n_sites: usize,
-    tested: &BTreeSet<String>,
-    out: &Path,
+    tested: &[Value],
 ) -> Result<()> {
     let record = Record::open(workspace, "mutants", "package");
     let before = record.row(package)?.unwrap_or_default();
     let (mut counts, mut unfound, mut elapsed_s) = (BTreeMap::new(), Vec::new(), 0.0);
-    for line in lines(out)? {
-        let (Some(mutant), Some(fate)) = (line["mutant"].as_str(), line["fate"].as_str()) else {
-            continue;
-        };
-        if !tested.contains(mutant) {
-            continue;
-        }
+    for result in tested {
+        let [mutant, fate] = ["mutant", "fate"].map(|key| result[key].as_str().unwrap_or_default());
         *counts.entry(fate.to_owned()).or_insert(0) += 1;
-        elapsed_s += line["elapsed_s"].as_f64().unwrap_or(0.0);
+        elapsed_s += result["elapsed_s"].as_f64().unwrap_or(0.0);
         if !is_found(fate) {
             unfound.push(judged(mutant, fate, &before));
         }
@@ -440,27 +481,27 @@ fn record(
 }
 
 /// Returns the entry of an unfound mutant, with verdict and reason of the same mutant in the row
-/// before.
+/// before. Without its place, several mutants may have the same text; then none of them is meant.
 fn judged(mutant: &str, fate: &str, before: &Value) -> Value {
-    let known = before["unfound"].as_array().into_iter().flatten();
-    let known = known.into_iter().find(|known| {
-        let text = known["mutant"].as_str().unwrap_or_default();
-        without_line(text) == without_line(mutant)
-    });
-    let text = |key: &str| {
-        known
-            .and_then(|known| known[key].as_str())
-            .unwrap_or_default()
+    let known = || {
+        let known = before["unfound"].as_array().into_iter().flatten();
+        known.filter(|known| {
+            let text = known["mutant"].as_str().unwrap_or_default();
+            without_place(text) == without_place(mutant)
+        })
     };
+    let same = known().find(|known| known["mutant"] == mutant);
+    let same = same.or_else(|| known().next().filter(|_| known().count() == 1));
+    let text = |key: &str| same.and_then(|same| same[key].as_str()).unwrap_or_default();
     json!({
         "mutant": mutant, "fate": fate, "verdict": text("verdict"), "reason": text("reason"),
     })
 }
 
-/// Returns file and change of a mutant, since its line changes with the code above.
-fn without_line(mutant: &str) -> Option<(&str, &str)> {
+/// Returns file and change of a mutant, since its line and column change with the code around.
+fn without_place(mutant: &str) -> Option<(&str, &str)> {
     let (file, rest) = mutant.split_once(':')?;
-    Some((file, rest.split_once(':')?.1))
+    Some((file, rest.split_once(": ")?.1))
 }
 
 /// Returns whether a test has found a mutant with a fate.
@@ -469,27 +510,19 @@ fn is_found(fate: &str) -> bool {
 }
 
 /// Prints the score of each crate, and the mutants that no test has found.
-fn summarise(out: &Path) -> Result<()> {
-    let mut counts: BTreeMap<String, [usize; 2]> = BTreeMap::new();
-    let mut left: Vec<String> = Vec::new();
-    for line in lines(out)? {
-        let (Some(package), Some(mutant), Some(fate)) = (
-            line["package"].as_str(),
-            line["mutant"].as_str(),
-            line["fate"].as_str(),
-        ) else {
-            continue;
-        };
-        let is_found = is_found(fate);
-        let [found, all] = counts.entry(package.to_owned()).or_default();
-        *found += usize::from(is_found);
+fn summarise(results: &[Value]) -> Result<()> {
+    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    let text = |result: &'_ Value, key: &str| result[key].as_str().unwrap_or_default().to_owned();
+    for result in results {
+        let fate = text(result, "fate");
+        let [found, all] = counts
+            .entry(result["package"].as_str().unwrap_or_default())
+            .or_default();
+        *found += usize::from(is_found(&fate));
         *all += 1;
-        if !is_found {
-            left.push(format!("{fate}: {mutant}"));
+        if !is_found(&fate) {
+            output::print_line(format_args!("{fate}: {}", text(result, "mutant")))?;
         }
-    }
-    for line in left {
-        output::print_line(line)?;
     }
     for (package, [found, all]) in counts {
         let share = 100.0 * found as f64 / all.max(1) as f64;
@@ -505,14 +538,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_stays_when_the_line_changes() {
+    fn a_verdict_stays_when_the_place_changes() {
         let before = json!({ "unfound": [
-            { "mutant": "a.rs:7: `<` to `<=`", "verdict": "equivalent", "reason": "why" },
+            { "mutant": "a.rs:7:3: `a < b`: `<` to `<=`", "verdict": "equivalent", "reason": "why" },
+            { "mutant": "a.rs:8:3: `f(1, 1)`: `1` to `1 + 1`", "verdict": "equivalent", "reason": "x" },
+            { "mutant": "a.rs:8:6: `f(1, 1)`: `1` to `1 + 1`", "verdict": "open", "reason": "y" },
         ] });
-        let known = judged("a.rs:9: `<` to `<=`", "survived", &before);
-        assert_eq!([&known["verdict"], &known["reason"]], ["equivalent", "why"]);
-        let new = judged("b.rs:7: `<` to `<=`", "survived", &before);
-        assert_eq!([&new["verdict"], &new["reason"]], ["", ""]);
+        let reason = |mutant: &str| judged(mutant, "survived", &before)["reason"].clone();
+        assert_eq!(reason("a.rs:9:1: `a < b`: `<` to `<=`"), "why");
+        assert_eq!(reason("b.rs:7:3: `a < b`: `<` to `<=`"), "");
+        assert_eq!(reason("a.rs:8:6: `f(1, 1)`: `1` to `1 + 1`"), "y");
+        assert_eq!(
+            reason("a.rs:9:6: `f(1, 1)`: `1` to `1 + 1`"),
+            "",
+            "ambiguous"
+        );
+    }
+
+    #[test]
+    fn only_results_of_the_same_commit_are_known() {
+        let folder = tool_io::TemporaryFolder::create(&std::env::temp_dir(), "mutants").unwrap();
+        let out = folder.path().join("mutants.jsonl");
+        let line = |commit: &str| json!({ "commit": commit, "mutant": format!("of {commit}"), "fate": "found" });
+        let text = format!("{}\n{}\n{{\"commit\": \"a", line("a"), line("b-dirty"));
+        fs::write(&out, text).unwrap();
+        let names = |commit| {
+            known(&out, Some(commit))
+                .unwrap()
+                .into_keys()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names("a"), ["of a"]);
+        assert!(names("b-dirty").is_empty() && names("c").is_empty());
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Records of long proofs in `xtask/record`: rows of JSON with command, commit and machine.
+//! Records of long runs in `xtask/record`: rows of JSON with command, commit and machine.
 //!
-//! Role: the only module that writes such records. A row replaces the row of the same name, so that
-//! a part can be repeated without the others.
+//! Role: writes the records of `verify`, `mutants` and `fuzz`; `soak`, which is a program of
+//! `benches`, has a record of its own, with the verdicts on memory. A row replaces the row of the
+//! same name, so that a part can be repeated without the others.
 
 use std::env;
 use std::fs;
@@ -19,6 +20,8 @@ use crate::workspace::Workspace;
 const SCHEMA: u32 = 1;
 /// Folder of the records, relative to the root.
 const FOLDER: &str = "xtask/record";
+/// Ending of the name of a commit with changes that are not committed.
+const DIRTY: &str = "-dirty";
 
 /// A record: a file with rows that have a name each.
 pub(crate) struct Record {
@@ -66,14 +69,11 @@ impl Record {
 
 /// Returns the entries of a row that repeat a run: command, commit, date, compiler and machine.
 pub(crate) fn circumstances(root: &Path, command: &str) -> Map<String, Value> {
-    let mut git = Command::new("git");
-    git.current_dir(root)
-        .args(["describe", "--always", "--dirty", "--exclude=*"]);
     let mut date = Command::new("date");
     date.args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]);
     let entries = [
         ("command", json!(command)),
-        ("commit", json!(output(&mut git))),
+        ("commit", json!(commit(root))),
         ("date", json!(output(&mut date))),
         ("rustc", json!(output(rustc().arg("--version")))),
         ("cpu", json!(cpu())),
@@ -86,6 +86,29 @@ pub(crate) fn circumstances(root: &Path, command: &str) -> Map<String, Value> {
     entries
         .map(|(key, value)| (key.to_owned(), value))
         .collect()
+}
+
+/// Returns the short hash of the commit that is checked out, with an ending if files other than
+/// records are changed; `None` outside of a repository.
+pub(crate) fn commit(root: &Path) -> Option<String> {
+    let git = |arguments: &[&str]| output(Command::new("git").current_dir(root).args(arguments));
+    let hash = git(&["rev-parse", "--short", "HEAD"])?;
+    let others = format!(":!{FOLDER}");
+    let changes = git(&[
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ".",
+        &others,
+    ])?;
+    let ending = if changes.is_empty() { "" } else { DIRTY };
+    Some(hash + ending)
+}
+
+/// Returns whether a commit has changes that are not committed.
+pub(crate) fn is_dirty(commit: &str) -> bool {
+    commit.ends_with(DIRTY)
 }
 
 /// Returns the command of the compiler that cargo uses.
@@ -102,10 +125,20 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
 
 /// Returns the model of the CPU; `None` if unknown.
 fn cpu() -> Option<String> {
+    of_cpu("model name")
+}
+
+/// Returns the model of the CPU and its instruction sets, as far as Linux reports them.
+pub(crate) fn cpu_features() -> [Option<String>; 3] {
+    ["model name", "flags", "Features"].map(of_cpu)
+}
+
+/// Returns an entry of the first CPU; `None` if unknown.
+fn of_cpu(key: &str) -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let mut lines = text.lines();
-    let model = lines.find_map(|line| line.strip_prefix("model name"))?;
-    Some(model.split_once(':')?.1.trim().to_owned())
+    let entry = lines.find_map(|line| line.strip_prefix(key))?;
+    Some(entry.split_once(':')?.1.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, ExprLit, Lit, Stmt, UnOp};
@@ -19,6 +19,7 @@ pub(super) struct Site {
     /// File, relative to the root.
     pub(super) file: PathBuf,
     line: usize,
+    column: usize,
     /// Bytes of the expression or statement.
     pub(super) range: Range<usize>,
     /// Text with the fault.
@@ -31,7 +32,8 @@ pub(super) struct Site {
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file.display(), self.line, self.change)
+        let (file, line, column) = (self.file.display(), self.line, self.column);
+        write!(f, "{file}:{line}:{column}: {}", self.change)
     }
 }
 
@@ -40,8 +42,14 @@ pub(super) fn find(root: &Path, folder: &Path, parts: &[&str]) -> Result<Vec<Sit
     let source = folder.join("src");
     let mut files = Vec::new();
     for part in parts {
+        let n_before = files.len();
         collect(&source.join(format!("{part}.rs")), &mut files)?;
         collect(&source.join(part), &mut files)?;
+        ensure!(
+            files.len() > n_before,
+            "mutants: the part {part} has no files in {}",
+            source.display()
+        );
     }
     files.sort();
     let mut sites = Vec::new();
@@ -125,6 +133,12 @@ impl Finder<'_> {
         &self.text[node.span().byte_range()]
     }
 
+    /// Returns the line of a node, which is the context of a short node.
+    fn line_of(&self, node: &impl syn::spanned::Spanned) -> String {
+        let line = node.span().start().line;
+        shortened(self.text.lines().nth(line - 1).unwrap_or_default())
+    }
+
     /// Adds a place; `change` describes the fault.
     fn add(&mut self, node: &impl syn::spanned::Spanned, fault: String, change: String) {
         self.push(node, fault, change, false);
@@ -141,6 +155,7 @@ impl Finder<'_> {
         self.sites.push(Site {
             file: self.file.clone(),
             line: span.start().line,
+            column: span.start().column + 1,
             range: span.byte_range(),
             fault,
             is_statement,
@@ -178,7 +193,7 @@ impl Finder<'_> {
             Lit::Bool(value) => (!value.value).to_string(),
             _ => return,
         };
-        let change = format!("`{old}` to `{new}`");
+        let change = format!("`{}`: `{old}` to `{new}`", self.line_of(node));
         self.add(node, new, change);
     }
 
@@ -332,7 +347,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             Expr::Continue(next) => {
                 let old = self.text_of(next).to_owned();
                 let new = old.replacen("continue", "break", 1);
-                let change = format!("`{old}` to `{new}`");
+                let change = format!("`{}`: `{old}` to `{new}`", self.line_of(next));
                 self.add(next, new, change);
             }
             _ => {}
@@ -381,7 +396,17 @@ mod tests {
             ]
         );
         let first = &sites(text)[0];
-        assert!(first.is_statement && first.to_string() == "a.rs:2: `g(a)` removed");
+        assert!(first.is_statement && first.to_string() == "a.rs:2:3: `g(a)` removed");
+        let text = "fn f() -> u8 {\n    let a = 1;\n    g(1, 1) + a\n}";
+        let [one, other, last] = ["2:13", "3:7", "3:10"].map(|place| {
+            let mut sites = sites(text).into_iter().map(|site| site.to_string());
+            sites
+                .find(|site| site.starts_with(&format!("a.rs:{place}: ")))
+                .unwrap()
+        });
+        assert_eq!(one, "a.rs:2:13: `let a = 1;`: `1` to `1 + 1`");
+        assert_eq!(other, "a.rs:3:7: `g(1, 1) + a`: `1` to `1 + 1`");
+        assert_ne!(other, last);
     }
 
     #[test]
@@ -400,6 +425,8 @@ mod tests {
         for name in ["b.rs", "tests.rs", "tests/c.rs"] {
             fs::write(source.join(name), "fn f(a: bool) -> bool { !a }").unwrap();
         }
+        let missing = find(folder.path(), folder.path(), &["a", "renamed"]);
+        assert!(missing.unwrap_err().to_string().contains("renamed"));
         let found = find(folder.path(), folder.path(), &["a"]).unwrap();
         let files: Vec<&Path> = found.iter().map(|site| site.file.as_path()).collect();
         assert_eq!(files, [Path::new("src/a/b.rs")]);
