@@ -7,7 +7,6 @@
 //! tiny games, within a short deadline, are checked in fractions.
 //! Limits: games of at most 4 × 4 cells, 3 players, or 24 nodes.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use games::exact::{self, Dominance, Objective, Prover};
@@ -19,6 +18,7 @@ use games::{
     StrategicGame, Updates, best_response, nash_conv, solve,
 };
 
+use crate::sample;
 use crate::source::Source;
 
 /// Most actions of a player of a strategic game.
@@ -31,8 +31,7 @@ const MAX_ITERATIONS: usize = 8;
 const MAX_PAYOFF: f64 = 1e150;
 /// Time limit of a proof.
 const PROOF_TIME: Duration = Duration::from_millis(2);
-/// One input in this number has proofs, which may take `PROOF_TIME` each. A hash of the input
-/// decides, because a corpus collects inputs with a byte that decides.
+/// One input in this number has proofs, which may take `PROOF_TIME` each.
 const PROOFS: u64 = 32;
 /// Tolerance of the sum of the probabilities of a strategy.
 const SUM_TOLERANCE: f64 = 1e-9;
@@ -42,9 +41,7 @@ const SUM_TOLERANCE: f64 = 1e-9;
 /// # Panics
 /// On a fault of the code under test.
 pub fn run(bytes: &[u8]) {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    let is_proved = hasher.finish().is_multiple_of(PROOFS);
+    let is_proved = sample::is_drawn(bytes, PROOFS);
     let mut source = Source::new(bytes);
     match source.below(8) {
         0..3 => matrix(&mut source, is_proved),

@@ -1,7 +1,8 @@
 //! IDX files: any bytes are a file or an error, read at once or in batches of any size.
 //!
 //! Method: the first byte is the number of rows of a batch, the rest is the file. Both ways must
-//! agree, and the elements must be the same after they are written and read again.
+//! return the same elements or an error each, and the elements must be the same after they are
+//! written and read again.
 
 use tensor_core::data::idx::{self, IdxArray, IdxError, Reader};
 
@@ -14,12 +15,17 @@ pub fn run(bytes: &[u8]) {
         return;
     };
     let whole = Reader::new(file).and_then(Reader::read_all);
-    let n_rows = rows_in_batches(file, usize::from(batch).max(1));
-    assert_eq!(whole.is_ok(), n_rows.is_ok(), "{whole:?}, {n_rows:?}");
-    let (Ok(array), Ok(n_rows)) = (whole, n_rows) else {
+    let in_batches = elements_in_batches(file, usize::from(batch).max(1));
+    assert_eq!(
+        whole.is_ok(),
+        in_batches.is_ok(),
+        "{whole:?}, {in_batches:?}"
+    );
+    let (Ok(array), Ok(in_batches)) = (whole, in_batches) else {
         return;
     };
-    assert_eq!(array.shape().first().copied().unwrap_or(1), n_rows);
+    let n_rows = array.shape().first().copied().unwrap_or(1);
+    assert_eq!((n_rows, elements(&array)), in_batches);
     let written = write(&array);
     let again = Reader::new(&written[..]).and_then(Reader::read_all);
     let again = again.expect("a written file can be read");
@@ -27,13 +33,21 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(write(&again), written);
 }
 
-fn rows_in_batches(file: &[u8], max_rows: usize) -> Result<usize, IdxError> {
+/// Returns the number of rows and the bytes of the elements of a file that is read in batches.
+fn elements_in_batches(file: &[u8], max_rows: usize) -> Result<(usize, Vec<u8>), IdxError> {
     let mut reader = Reader::new(file)?;
-    let mut n_rows = 0;
+    let (mut n_rows, mut all) = (0, vec![]);
     while let Some(batch) = reader.read_rows(max_rows)? {
         n_rows += batch.shape().first().copied().unwrap_or(1);
+        all.extend(elements(&batch));
     }
-    Ok(n_rows)
+    Ok((n_rows, all))
+}
+
+/// Returns the bytes of the elements: those of a written file after its header, which has a word
+/// for the type and a word for each axis.
+fn elements(array: &IdxArray) -> Vec<u8> {
+    write(array).split_off(4 * (1 + array.shape().len()))
 }
 
 fn write(array: &IdxArray) -> Vec<u8> {

@@ -1,10 +1,11 @@
-//! Fuzz targets: every reader of files, and structured inputs.
+//! Fuzz targets: the readers of files, and structured inputs.
 //!
 //! Role: each target takes any bytes and panics only on a fault of the code under test. `cargo
 //! xtask fuzz` runs the targets under libFuzzer; the tests replay a small corpus and mutations of
 //! it, with the stable compiler.
 //! Method: a target has a module here, a program in `fuzz_targets/`, a folder in `corpus/`, and a
 //! test in `tests/smoke.rs`.
+//! Limits: the table of `tune` has no target, because it is compiled into `gpu-wgsl`.
 
 pub mod bench_record;
 mod chunks;
@@ -22,6 +23,8 @@ pub mod packed_model;
 pub mod rapl;
 pub mod rows;
 pub mod safetensors;
+mod sample;
+pub mod scenario;
 mod source;
 pub mod state_dict;
 mod temporary;
@@ -95,6 +98,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "safetensors",
         run: safetensors::run,
+    },
+    Target {
+        name: "scenario",
+        run: scenario::run,
     },
     Target {
         name: "state_dict",

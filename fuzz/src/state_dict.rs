@@ -1,7 +1,8 @@
 //! Files of float networks: any bytes are parameters of a layer or an error.
 //!
 //! Method: the first byte chooses the window, the second whether a normalization is read, the rest
-//! is the file. A layer must have as many weights as its window, channels and outputs need.
+//! is the file. The number of weights of a layer must be a multiple of the size of its window times
+//! the number of its outputs.
 
 use quant::{StateDict, Window};
 

@@ -60,7 +60,7 @@ const EINSUMS: [&str; 8] = [
     "aab,b->a",
 ];
 
-/// A tensor, and what is known about it.
+/// A tensor with its properties.
 #[derive(Clone)]
 struct Made {
     tensor: Tensor,

@@ -40,6 +40,7 @@ smoke! {
     rapl: 200,
     rows: 500,
     safetensors: 50_000,
+    scenario: 10_000,
     state_dict: 2_500,
     tensor_program: 2_500,
     trace: 2_000,

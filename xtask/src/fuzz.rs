@@ -5,10 +5,11 @@
 //! Method: `cargo fuzz` builds each target twice; the programs are then started directly. The
 //! executions run without a sanitizer, which is faster, in slices of a few minutes: a run that was
 //! interrupted goes on after its last finished slice. The corpus that grows during a run is in
-//! cargo's target folder, in addition to the small corpus in `fuzz/corpus`. After the run, the
-//! whole corpus is replayed with `AddressSanitizer`, which detects errors of memory and finds the
-//! names of the covered functions. Edges count if their function is in a file of this workspace and
-//! at least one of its edges was reached, so that code which a target never calls does not count.
+//! cargo's target folder, in addition to the small corpus in `fuzz/corpus`. Each slice begins with
+//! the corpus; these executions are not counted. After the run, the whole corpus is replayed with
+//! `AddressSanitizer`, which detects errors of memory and finds the names of the covered functions.
+//! Edges count if their function is in a file of this workspace and at least one of its edges was
+//! reached, so that code which a target never calls does not count.
 //! Limits: a function that was compiled into a caller counts as part of the caller; a generic
 //! function of this workspace counts once for each of its instances.
 
@@ -26,7 +27,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tool_io::{TemporaryFolder, exit, output};
 
-use crate::process::{self, Interrupted, OutputLine, spinner, tail};
+use crate::process::{self, Finished, Interrupted, OutputLine, spinner, tail};
 use crate::record::{self, Record};
 use crate::toolchain::nightly;
 use crate::workspace::Workspace;
@@ -49,6 +50,8 @@ const TIMEOUT_S: u32 = 20;
 const MEMORY_LIMIT_MIB: u32 = 2048;
 /// Limit of one allocation, in MiB.
 const ALLOCATION_LIMIT_MIB: u32 = 256;
+/// Executions of empty inputs before the corpus, at most.
+const EMPTY_INPUTS: u64 = 2;
 /// Maximum length of an input, in bytes.
 const MAX_INPUT_BYTES: u32 = 4096;
 /// Maximum number of files, and of bytes, that a target adds to the committed corpus.
@@ -57,6 +60,10 @@ const SAVED: (usize, u64) = (20, 20 << 10);
 const HASH_DIGITS: usize = 40;
 /// Maximum number of displayed lines of a failing program's output.
 const TAIL_LINES: usize = 60;
+/// Outcome of a target that found no fault.
+const PASSED: &str = "passed";
+/// Outcome of a target that found a fault.
+const FAILED: &str = "failed";
 /// Program that finds the names and files of functions.
 const SYMBOLIZER: &str = "llvm-symbolizer";
 
@@ -66,8 +73,8 @@ const SYMBOLIZER: &str = "llvm-symbolizer";
 Requires the nightly toolchain (`rustup toolchain install nightly`), cargo-fuzz (`cargo install
 cargo-fuzz --locked`), a C++ compiler, and llvm-symbolizer (on Debian `apt-get install llvm`).
 
-The growing corpus is in fuzz/corpus of cargo's target folder, failing inputs are in
-fuzz/artifacts. Exit codes: 0; 1 if a target failed; 2 for wrong usage; 130 if interrupted.")]
+The growing corpus and failing inputs are in fuzz/corpus and fuzz/artifacts of cargo's target
+folder. Exit codes: 0; 1 if a target failed; 2 for wrong usage; 130 if interrupted.")]
 pub(crate) struct Options {
     /// Targets to run [default: all]
     #[arg(value_name = "TARGET")]
@@ -166,17 +173,20 @@ fn run_all(options: &Options) -> Result<ExitCode> {
                     Err(error) if error.is::<Interrupted>() => return Err(error),
                     Err(error) => {
                         output::print_line(format_args!("{name}: {error:#}"))?;
-                        faults.push(name);
-                        continue;
+                        failed_row(&name, options.executions, &circumstances)
                     }
                 };
+                if options.record {
+                    let _lock = queue.lock();
+                    record.put(row.clone())?;
+                }
+                if row["outcome"] == FAILED {
+                    faults.push(name);
+                    continue;
+                }
                 output::print_line(line(&row))?;
                 if options.save_corpus {
                     programs.save_corpus(&name)?;
-                }
-                if options.record {
-                    let _lock = queue.lock();
-                    record.put(row)?;
                 }
             }
             Ok(faults)
@@ -299,9 +309,9 @@ impl Programs {
             .arg(&workspace.target)
             .args(one)
             .env("CARGO_TERM_COLOR", "never")
-            // The lines of functions tell in which crate a function is.
+            // The lines of a function contain the path of its crate.
             .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
-            // They would take longer than they save.
+            // Optimisation across crates takes longer than it saves in a run.
             .env("CARGO_PROFILE_RELEASE_LTO", "off")
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
         let bar = spinner("building the targets");
@@ -332,48 +342,51 @@ impl Programs {
         let mut progress = Progress::read(&file, commit);
         while progress.executions < executions {
             let start = Instant::now();
-            let mut command = self.command(name, Build::Fast);
-            command
-                .arg(format!("-runs={}", executions - progress.executions))
-                .arg(format!("-max_total_time={SLICE_S}"))
-                .arg(format!("-seed={}", progress.slices + 1))
-                .arg(format!("-timeout={TIMEOUT_S}"))
-                .arg(format!("-rss_limit_mb={MEMORY_LIMIT_MIB}"))
-                .arg(format!("-malloc_limit_mb={ALLOCATION_LIMIT_MIB}"))
-                .arg(format!("-max_len={MAX_INPUT_BYTES}"))
-                .arg(format!("-artifact_prefix={}/", artifacts.display()))
-                .arg("-print_final_stats=1");
-            let bar = spinner(name.to_owned());
-            let finished = process::watch(&mut command, |line| {
-                if let OutputLine::Err(text) = line {
-                    bar.set_message(format!("{name}: {text}"));
-                }
-            })?;
-            bar.finish_and_clear();
-            ensure!(
-                finished.status.success(),
-                "the target failed; its input is in {}\n{}",
-                artifacts.display(),
-                tail(&finished.err, TAIL_LINES)
-            );
+            // The limit of libFuzzer includes the corpus.
+            let n_inputs = files(&corpus)?.len() + files(&self.seeds.join(name))?.len();
+            let limit = executions - progress.executions + n_inputs as u64 + EMPTY_INPUTS;
+            let finished = self.finish(
+                self.command(name, Build::Fast)
+                    .arg(format!("-runs={limit}"))
+                    .arg(format!("-max_total_time={SLICE_S}"))
+                    .arg(format!("-seed={}", progress.slices + 1))
+                    .arg(format!("-max_len={MAX_INPUT_BYTES}"))
+                    .arg("-print_final_stats=1"),
+                name,
+            )?;
             progress.add(&Statistics::parse(&finished.err)?, start.elapsed());
             progress.write(&file, commit)?;
         }
         let mut replay = self.command(name, Build::Checked);
-        replay.args(["-runs=0", "-print_coverage=1"]);
-        let replayed = process::watch(&mut replay, |_| ())?;
-        ensure!(
-            replayed.status.success(),
-            "the replay failed\n{}",
-            tail(&replayed.err, TAIL_LINES)
-        );
+        let replayed = self.finish(replay.args(["-runs=0", "-print_coverage=1"]), name)?;
         let corpus = files(&corpus)?;
         Ok(Done {
             progress,
-            coverage: Coverage::parse(&(replayed.out + &replayed.err), &self.root),
+            coverage: Coverage::parse(&(replayed.out + &replayed.err), &self.root)?,
             corpus_files: corpus.len(),
             corpus_bytes: corpus.iter().map(|(len, _)| len).sum(),
         })
+    }
+
+    /// Runs a command of a target to its end.
+    ///
+    /// # Errors
+    /// A fault that the target found, with the end of its output.
+    fn finish(&self, command: &mut Command, name: &str) -> Result<Finished> {
+        let bar = spinner(name.to_owned());
+        let finished = process::watch(command, |line| {
+            if let OutputLine::Err(text) = line {
+                bar.set_message(format!("{name}: {text}"));
+            }
+        })?;
+        bar.finish_and_clear();
+        ensure!(
+            finished.status.success(),
+            "the target failed; its input is in {}\n{}",
+            self.artifacts.join(name).display(),
+            tail(&finished.err, TAIL_LINES)
+        );
+        Ok(finished)
     }
 
     /// Adds a part of the grown corpus to the committed corpus: inputs of all lengths from the
@@ -417,10 +430,17 @@ impl Programs {
         Ok(())
     }
 
-    /// Creates the command of a target with its two folders of inputs.
+    /// Creates the command of a target with its two folders of inputs, its limits, and the folder
+    /// of failing inputs.
     fn command(&self, name: &str, build: Build) -> Command {
+        let artifacts = self.artifacts.join(name);
         let mut command = self.program(name, build);
-        command.args([self.corpus.join(name), self.seeds.join(name)]);
+        command
+            .args([self.corpus.join(name), self.seeds.join(name)])
+            .arg(format!("-timeout={TIMEOUT_S}"))
+            .arg(format!("-rss_limit_mb={MEMORY_LIMIT_MIB}"))
+            .arg(format!("-malloc_limit_mb={ALLOCATION_LIMIT_MIB}"))
+            .arg(format!("-artifact_prefix={}/", artifacts.display()));
         command
     }
 
@@ -466,10 +486,9 @@ impl Done {
             progress, coverage, ..
         } = self;
         let round = |number: f64| (number * 10.0).round() / 10.0;
-        let mut row = circumstances.clone();
+        let mut row = named_row(name, requested, circumstances);
         let own = json!({
-            "target": name,
-            "command": format!("cargo xtask fuzz {name} --executions {requested} --record"),
+            "outcome": PASSED,
             "executions": progress.executions,
             "slices": progress.slices,
             "elapsed_s": round(progress.elapsed_s),
@@ -477,8 +496,7 @@ impl Done {
             "edges_covered": coverage.edges,
             "edges_of_reached_functions": coverage.all_edges,
             "functions_reached": coverage.functions,
-            "edges_covered_with_libraries": progress.edges,
-            "features": progress.features,
+            "edges_covered_with_libraries": coverage.edges_with_libraries,
             "peak_memory_mib": progress.peak_memory_mib,
             "slowest_execution_s": progress.slowest_s,
             "corpus_files": self.corpus_files,
@@ -487,6 +505,22 @@ impl Done {
         row.extend(own.as_object().cloned().unwrap_or_default());
         row.into()
     }
+}
+
+/// Returns the row of a target that found a fault.
+fn failed_row(name: &str, requested: u64, circumstances: &Map<String, Value>) -> Value {
+    let mut row = named_row(name, requested, circumstances);
+    row.insert("outcome".to_owned(), json!(FAILED));
+    row.into()
+}
+
+/// Returns the entries of every row of a target.
+fn named_row(name: &str, requested: u64, circumstances: &Map<String, Value>) -> Map<String, Value> {
+    let mut row = circumstances.clone();
+    let command = format!("cargo xtask fuzz {name} --executions {requested} --record");
+    row.insert("target".to_owned(), json!(name));
+    row.insert("command".to_owned(), json!(command));
+    row
 }
 
 /// Returns the line that is printed for a row.

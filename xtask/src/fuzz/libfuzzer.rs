@@ -7,23 +7,22 @@ use anyhow::{Context as _, Result};
 /// Numbers that libFuzzer prints at the end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Statistics {
+    /// Executions of new inputs; those of the corpus at the start do not count.
     pub(super) executions: u64,
-    /// Edges of all instrumented code that were reached, libraries included.
-    pub(super) edges: u64,
-    /// Edges, counted again for each range of the number of their executions, and further features
-    /// of a run such as compared values.
-    pub(super) features: u64,
     pub(super) peak_memory_mib: u64,
     pub(super) slowest_s: u64,
 }
 
-/// The edges of functions of the workspace that were reached.
+/// The edges that a run has reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Coverage {
+    /// Functions of the workspace that were reached.
     pub(super) functions: usize,
     pub(super) edges: usize,
     /// Edges of these functions, reached or not.
     pub(super) all_edges: usize,
+    /// Edges of all instrumented code that were reached, libraries included.
+    pub(super) edges_with_libraries: u64,
 }
 
 impl Statistics {
@@ -36,32 +35,45 @@ impl Statistics {
             });
             found.with_context(|| format!("the output has no number {name}"))
         };
-        // The last line of a run: `#1000 DONE cov: 12 ft: 34 corp: 5/67b lim: 8 …`.
-        let done = text.lines().rev().find(|line| line.contains("\tDONE "));
-        let after = |word: &str| -> Result<u64> {
-            let mut words = done.unwrap_or_default().split_whitespace();
-            let found = words
-                .find(|found| *found == word)
-                .and_then(|_| words.next());
-            let number = found.and_then(|number| number.parse().ok());
-            number.with_context(|| format!("the output has no number after {word}"))
-        };
+        // `#2 INITED cov: 1 …`: the number of executions of the corpus.
+        let status = status(text, "INITED")?;
+        let corpus = status.split_whitespace().next().unwrap_or_default();
+        let corpus: u64 = corpus.trim_start_matches('#').parse()?;
         Ok(Self {
-            executions: statistic("number_of_executed_units")?,
-            edges: after("cov:")?,
-            features: after("ft:")?,
+            executions: statistic("number_of_executed_units")?.saturating_sub(corpus),
             peak_memory_mib: statistic("peak_rss_mb")?,
             slowest_s: statistic("slowest_unit_time_sec")?,
         })
     }
 }
 
+/// Returns the last line about the state of a run that contains a word, such as
+/// `#1000 DONE cov: 12 ft: 34 corp: 5/67b lim: 8 …`.
+fn status<'t>(text: &'t str, word: &str) -> Result<&'t str> {
+    let mut lines = text.lines().rev().filter(|line| line.starts_with('#'));
+    let found = lines.find(|line| line.split_whitespace().nth(1) == Some(word));
+    found.with_context(|| format!("the output has no line {word}"))
+}
+
 impl Coverage {
     /// Parses the output of a run with `-print_coverage=1`. Counts the functions whose files are in
     /// a folder.
-    pub(super) fn parse(text: &str, root: &Path) -> Self {
+    ///
+    /// # Errors
+    /// An output without its last line.
+    pub(super) fn parse(text: &str, root: &Path) -> Result<Self> {
+        let mut words = status(text, "DONE")?.split_whitespace();
+        let edges_with_libraries = words
+            .find(|word| *word == "cov:")
+            .and_then(|_| words.next());
+        let edges_with_libraries = edges_with_libraries
+            .and_then(|number| number.parse().ok())
+            .context("the output has no number of edges")?;
         let folder = format!("{}/", root.display());
-        let mut coverage = Self::default();
+        let mut coverage = Self {
+            edges_with_libraries,
+            ..Self::default()
+        };
         // `COVERED_FUNC: hits: 3 edges: 2/5 name file:line`, where the name may contain blanks.
         for line in text.lines() {
             let Some((_, rest)) = line
@@ -84,7 +96,7 @@ impl Coverage {
             coverage.edges += edges;
             coverage.all_edges += all;
         }
-        coverage
+        Ok(coverage)
     }
 }
 
@@ -102,14 +114,17 @@ mod tests {
             stat::slowest_unit_time_sec:    0\n\
             stat::peak_rss_mb:              41\n";
         let expected = Statistics {
-            executions: 1000,
-            edges: 12,
-            features: 34,
+            executions: 998,
             peak_memory_mib: 41,
             slowest_s: 0,
         };
         assert_eq!(Statistics::parse(text).unwrap(), expected);
-        assert!(Statistics::parse("stat::peak_rss_mb: 1").is_err());
+        for part in ["INITED", "number_of_executed_units"] {
+            assert!(
+                Statistics::parse(&text.replace(part, "x")).is_err(),
+                "{part}"
+            );
+        }
     }
 
     #[test]
@@ -118,12 +133,14 @@ mod tests {
             UNCOVERED_PC: /w/crates/a/src/lib.rs:4\n\
             COVERED_FUNC: hits: 1 edges: 1/1 d /w/fuzz/src/lib.rs:3\n\
             COVERED_FUNC: hits: 1 edges: 1/1 e /home/x/serde/src/lib.rs:3\n\
-            UNCOVERED_FUNC: hits: 0 edges: 0/9 f /w/crates/a/src/f.rs:3\n";
+            UNCOVERED_FUNC: hits: 0 edges: 0/9 f /w/crates/a/src/f.rs:3\n\
+            #7\tDONE   cov: 12 ft: 34 corp: 5/67b lim: 8 exec/s: 0 rss: 40Mb\n";
         let expected = Coverage {
             functions: 2,
             edges: 3,
             all_edges: 6,
+            edges_with_libraries: 12,
         };
-        assert_eq!(Coverage::parse(text, Path::new("/w")), expected);
+        assert_eq!(Coverage::parse(text, Path::new("/w")).unwrap(), expected);
     }
 }

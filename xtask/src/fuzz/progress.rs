@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tool_io::replace_file;
 
 use super::libfuzzer::Statistics;
+use crate::record;
 
 /// The sums of the finished slices of a target, and their largest numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,10 +17,6 @@ pub(super) struct Progress {
     pub(super) slices: u64,
     pub(super) executions: u64,
     pub(super) elapsed_s: f64,
-    /// Edges of the last slice, which begins with the corpus of the slices before.
-    pub(super) edges: u64,
-    /// Features of the last slice, as in [`Statistics`].
-    pub(super) features: u64,
     pub(super) peak_memory_mib: u64,
     pub(super) slowest_s: u64,
 }
@@ -30,7 +27,7 @@ impl Progress {
     pub(super) fn read(file: &Path, commit: &str) -> Self {
         let text = fs::read_to_string(file).unwrap_or_default();
         let row: Value = serde_json::from_str(&text).unwrap_or_default();
-        if row["commit"] != commit || commit.ends_with("-dirty") {
+        if row["commit"] != commit || record::is_dirty(commit) {
             return Self::default();
         }
         let number = |key: &str| row[key].as_u64().unwrap_or_default();
@@ -38,8 +35,6 @@ impl Progress {
             slices: number("slices"),
             executions: number("executions"),
             elapsed_s: row["elapsed_s"].as_f64().unwrap_or_default(),
-            edges: number("edges"),
-            features: number("features"),
             peak_memory_mib: number("peak_memory_mib"),
             slowest_s: number("slowest_s"),
         }
@@ -51,8 +46,6 @@ impl Progress {
             "slices": self.slices,
             "executions": self.executions,
             "elapsed_s": self.elapsed_s,
-            "edges": self.edges,
-            "features": self.features,
             "peak_memory_mib": self.peak_memory_mib,
             "slowest_s": self.slowest_s,
         });
@@ -64,7 +57,6 @@ impl Progress {
         self.slices += 1;
         self.executions += slice.executions;
         self.elapsed_s += elapsed.as_secs_f64();
-        (self.edges, self.features) = (slice.edges, slice.features);
         self.peak_memory_mib = self.peak_memory_mib.max(slice.peak_memory_mib);
         self.slowest_s = self.slowest_s.max(slice.slowest_s);
     }
@@ -78,8 +70,6 @@ mod tests {
     fn slice(executions: u64, peak_memory_mib: u64) -> Statistics {
         Statistics {
             executions,
-            edges: executions,
-            features: 2 * executions,
             peak_memory_mib,
             slowest_s: 0,
         }
@@ -94,7 +84,7 @@ mod tests {
         progress.add(&slice(10, 50), Duration::from_secs(2));
         progress.add(&slice(5, 40), Duration::from_secs(1));
         assert_eq!((progress.slices, progress.executions), (2, 15));
-        assert_eq!((progress.edges, progress.peak_memory_mib), (5, 50));
+        assert_eq!(progress.peak_memory_mib, 50);
         progress.write(&file, "a").unwrap();
         assert_eq!(Progress::read(&file, "a"), progress);
         assert_eq!(Progress::read(&file, "b"), Progress::default());
