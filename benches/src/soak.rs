@@ -1,16 +1,16 @@
-//! Soak runs: work that is repeated for hours, whose results must be right at each step and whose
+//! Soak runs: jobs that are repeated for hours, whose results must be right at each step and whose
 //! memory must stay flat.
 //!
-//! Role: [`works`] lists the works, [`driver`] repeats the steps of one of them, [`memory`] judges
+//! Role: [`jobs`] lists the jobs, [`driver`] repeats the steps of one of them, [`memory`] judges
 //! its memory, and [`record`] stores the outcomes in `xtask/record/soak.json`. The program `soak`
-//! runs each work in a process of its own, because memory is that of a process.
+//! runs each job in a process of its own, because memory is that of a process.
 //! Method: a step draws its inputs from a seed, computes and checks the results. Executors and
-//! their caches live as long as the work, so that a step meets what thousands of earlier steps
-//! left. A step that fails is recorded with its seed, and the work goes on.
+//! their caches live as long as the job, so that a step uses caches and pools that thousands of
+//! earlier steps have filled. A step that fails is recorded with its seed, and the job goes on.
 //!
-//! # Adding a work
-//! Implement [`Worker`], and return a [`Work`] that starts it from a function `works` of a module
-//! in `soak/`; add these works to [`works`].
+//! # Adding a job
+//! Implement [`Worker`], and return a [`Job`] that starts it from a function `jobs` of a module
+//! in `soak/`; add these jobs to [`jobs`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,8 +28,8 @@ pub mod record;
 mod sampler;
 mod training;
 
-/// A work that can be started.
-pub struct Work {
+/// A job that can be started.
+pub struct Job {
     /// Name, such as `programs/host`.
     pub name: String,
     /// The reason why resident memory grows without a fault of this project, if there is one.
@@ -38,8 +38,8 @@ pub struct Work {
     start: Box<dyn Fn() -> Result<Box<dyn Worker>>>,
 }
 
-impl Work {
-    /// Creates a work from its name and the function that starts it.
+impl Job {
+    /// Creates a job from its name and the function that starts it.
     #[must_use]
     pub fn new<W: Worker + 'static>(
         name: impl Into<String>,
@@ -53,14 +53,14 @@ impl Work {
     }
 }
 
-impl fmt::Debug for Work {
+impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Work");
+        let mut shown = f.debug_struct("Job");
         shown.field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// A started work.
+/// A started job.
 pub trait Worker {
     /// Does a step whose inputs depend on the seed alone, checks all results, and adds the number
     /// of results to the counts.
@@ -69,7 +69,7 @@ pub trait Worker {
     /// The first wrong result.
     fn step(&mut self, seed: u64, counts: &mut Counts) -> Result<()>;
 
-    /// Returns the bytes in the memory pools of the work's executors; `None` if it has no pools.
+    /// Returns the bytes in the memory pools of the job's executors; `None` if it has no pools.
     fn pool_bytes(&self) -> Option<u64> {
         None
     }
@@ -122,19 +122,19 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Returns all works of this machine.
+/// Returns all jobs of this machine.
 #[must_use]
-pub fn works() -> Vec<Work> {
-    let works = [
-        programs::works(),
-        training::works(),
-        sampler::works(),
-        games::works(),
+pub fn jobs() -> Vec<Job> {
+    let jobs = [
+        programs::jobs(),
+        training::jobs(),
+        sampler::jobs(),
+        games::jobs(),
     ];
-    works.into_iter().flatten().collect()
+    jobs.into_iter().flatten().collect()
 }
 
-/// Returns a name as part of the name of a work: lower case, with a hyphen for each run of other
+/// Returns a name as part of the name of a job: lower case, with a hyphen for each run of other
 /// characters than letters, digits and dots.
 fn slug(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';

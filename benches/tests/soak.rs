@@ -1,12 +1,12 @@
-//! The program `soak`, and a step of each work.
+//! The program `soak`, and a step of each job.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use benches::soak::driver::{Plan, run};
+use benches::soak::jobs;
 use benches::soak::record::Record;
-use benches::soak::works;
 
 /// Runs the program with a folder as the root of the workspace.
 fn soak(args: &[&str], folder: &PathBuf) -> Output {
@@ -19,19 +19,19 @@ fn soak(args: &[&str], folder: &PathBuf) -> Output {
 
 #[test]
 fn each_work_does_a_step_without_a_fault() {
-    let mut n_works = 0;
-    for work in works() {
+    let mut n_jobs = 0;
+    for job in jobs() {
         let plan = Plan {
             time: Duration::ZERO,
             seed: 1,
         };
-        let outcome = run(&work, plan, &mut |_| ());
+        let outcome = run(&job, plan, &mut |_| ());
         assert_eq!(outcome.n_faults, 0, "{outcome:#?}");
         assert!(outcome.steps == 1 && outcome.is_good(), "{outcome:#?}");
-        eprintln!("{}: {} in {} s", work.name, outcome.counts, outcome.seconds);
-        n_works += 1;
+        eprintln!("{}: {} in {} s", job.name, outcome.counts, outcome.seconds);
+        n_jobs += 1;
     }
-    assert!(n_works >= 4, "{n_works} works");
+    assert!(n_jobs >= 4, "{n_jobs} jobs");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_child_of_the_program_does_the_work_and_the_outcome_is_recorded() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{said}");
         let entry: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(entry["work"], "games");
+        assert_eq!(entry["job"], "games");
         assert_eq!(
             (&entry["steps"], &entry["n_faults"]),
             (&1.into(), &0.into())
@@ -62,8 +62,8 @@ fn a_child_of_the_program_does_the_work_and_the_outcome_is_recorded() {
         assert!(entry["ok"].is_null() && !entry["cpu"].is_null(), "{entry}");
     }
     let record = Record::read(&folder.join(benches::soak::record::PATH)).unwrap();
-    assert_eq!(record.works.len(), 1);
-    let entry = &record.works[0];
+    assert_eq!(record.jobs.len(), 1);
+    let entry = &record.jobs[0];
     let command = "cargo xtask soak --only games --minutes 0 --seed 7 --record";
     assert_eq!(entry.command, command);
     assert_eq!(entry.outcome.seed, 7);
@@ -88,7 +88,7 @@ fn the_process_of_a_work_ends_with_the_program_that_started_it() {
     // Most of the processes end while they open the drivers of adapters.
     for _ in 0..20 {
         let mut child = Command::new(env!("CARGO_BIN_EXE_soak"))
-            .args(["--work", "games", "--minutes", "600"])
+            .args(["--job", "games", "--minutes", "600"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()

@@ -1,7 +1,7 @@
-//! The soak command: runs long work, checks its results, and watches its memory.
+//! The soak command: repeats jobs for hours, checks their results, and watches their memory.
 //!
 //! Role: built and run by `cargo xtask soak`.
-//! Method: each work runs in a child process, this program with the option `--work`, which prints
+//! Method: each job runs in a child process, this program with the option `--job`, which prints
 //! its outcome as JSON. A child ends when its standard input is closed, so that no child is left
 //! when this program ends in any way.
 
@@ -13,15 +13,15 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
 use benches::soak::driver::{self, Outcome, Plan};
+use benches::soak::jobs;
 use benches::soak::record::{self, Entry, Origin, Record};
-use benches::soak::works;
 use commands::Soak;
 use commands::clap::Parser as _;
 use tool_io::{exit, output, signals, workspace_path};
 
-/// Number of lines about the progress of a work.
+/// Number of lines about the progress of a job.
 const N_PROGRESS: f64 = 10.0;
-/// Settings of the allocator of glibc for the process of a work. It shares memory between threads,
+/// Settings of the allocator of glibc for the process of a job. It shares memory between threads,
 /// and returns large blocks and free memory at once, so that resident memory follows allocated
 /// memory. With the default settings, fragmentation would look like a leak.
 const ALLOCATOR: [(&str, &str); 3] = [
@@ -39,14 +39,14 @@ fn main() -> ExitCode {
 }
 
 fn soak(options: &Soak) -> Result<ExitCode> {
-    if let Some(name) = &options.work {
+    if let Some(name) = &options.job {
         return run_here(name, options);
     }
-    let mut names: Vec<String> = works().into_iter().map(|work| work.name).collect();
+    let mut names: Vec<String> = jobs().into_iter().map(|job| job.name).collect();
     let mut patterns = options.only.iter();
     if let Some(pattern) = patterns.find(|only| !names.iter().any(|name| name.contains(*only))) {
         eprintln!(
-            "soak: no work matches {pattern:?} (found: {})",
+            "soak: no job matches {pattern:?} (found: {})",
             names.join(", ")
         );
         return Ok(ExitCode::from(exit::USAGE));
@@ -64,7 +64,7 @@ fn soak(options: &Soak) -> Result<ExitCode> {
     }
     let path = workspace_path(record::PATH);
     if options.record {
-        // Errors of the record should not wait until the end of the first work.
+        // Errors of the record should not wait until the end of the first job.
         Record::read(&path)?;
         tool_io::check_replaceable(&path)?;
     }
@@ -95,7 +95,7 @@ fn soak(options: &Soak) -> Result<ExitCode> {
     })
 }
 
-/// Runs works in child processes, as many at a time as the options say, and calls `finished` with
+/// Runs jobs in child processes, as many at a time as the options say, and calls `finished` with
 /// each outcome.
 fn run_all(
     names: &[String],
@@ -124,22 +124,22 @@ fn run_all(
     })
 }
 
-/// Runs a work in a child process and returns its outcome.
+/// Runs a job in a child process and returns its outcome.
 fn run_child(name: &str, minutes: f64, seed: u64) -> Result<Outcome> {
     let program = std::env::current_exe().context("the program has no path")?;
     let mut child = Command::new(program)
-        .args(["--work", name, "--minutes", &minutes.to_string()])
+        .args(["--job", name, "--minutes", &minutes.to_string()])
         .args(["--seed", &seed.to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .envs(ALLOCATOR)
         .spawn()
-        .context("cannot start the process of the work")?;
+        .context("cannot start the process of the job")?;
     // Open until the child has ended.
     let _open = child.stdin.take();
     let output = child
         .wait_with_output()
-        .context("cannot wait for the process of the work")?;
+        .context("cannot wait for the process of the job")?;
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(
         output.status.success(),
@@ -149,22 +149,22 @@ fn run_child(name: &str, minutes: f64, seed: u64) -> Result<Outcome> {
     serde_json::from_str(&text).with_context(|| format!("the process printed {text:?}"))
 }
 
-/// Runs a work in this process and prints its outcome.
+/// Runs a job in this process and prints its outcome.
 fn run_here(name: &str, options: &Soak) -> Result<ExitCode> {
     thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         exit::at_once(exit::INTERRUPTED);
     });
-    let mut works = works().into_iter();
-    let work = works.find(|work| work.name == name);
-    let work = work.with_context(|| format!("no work has the name {name:?}"))?;
+    let mut jobs = jobs().into_iter();
+    let job = jobs.find(|job| job.name == name);
+    let job = job.with_context(|| format!("no job has the name {name:?}"))?;
     let plan = Plan {
         time: Duration::from_secs_f64(60.0 * options.minutes),
         seed: options.seed.unwrap_or_else(seed_of_time),
     };
     let part_s = plan.time.as_secs_f64() / N_PROGRESS;
     let mut next_s = part_s;
-    let outcome = driver::run(&work, plan, &mut |outcome| {
+    let outcome = driver::run(&job, plan, &mut |outcome| {
         if outcome.seconds >= next_s && part_s > 1.0 {
             next_s = outcome.seconds + part_s;
             let (minutes, faults) = (outcome.seconds / 60.0, outcome.n_faults);

@@ -1,4 +1,4 @@
-//! Repetition of the steps of one work until its time is over.
+//! Repetition of the steps of one job until its time is over.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,9 +8,9 @@ use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Memory, Reading};
-use super::{Counts, Work, Worker};
+use super::{Counts, Job, Worker};
 
-/// Number of faults after which a work ends: a further fault of the same cause shows nothing new.
+/// Number of faults after which a job ends: a further fault of the same cause shows nothing new.
 const MAX_FAULTS: u64 = 50;
 /// Number of faults whose texts are stored.
 const N_TEXTS: usize = 10;
@@ -41,12 +41,12 @@ pub struct StepFault {
     pub text: String,
 }
 
-/// The outcome of a work.
+/// The outcome of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
-    /// Name of the work.
-    pub work: String,
+    /// Name of the job.
+    pub job: String,
     /// Seed of the first step.
     pub seed: u64,
     /// Duration of the run, in seconds.
@@ -62,7 +62,7 @@ pub struct Outcome {
     /// The first faults.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<StepFault>,
-    /// The reason why resident memory may grow: [`Work::known_growth`].
+    /// The reason why resident memory may grow: [`Job::known_growth`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_growth: Option<String>,
     /// Memory of the process; empty if the run was too short for a verdict.
@@ -70,11 +70,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Creates the outcome of a work that ended without one of its own.
+    /// Creates the outcome of a job that ended without one of its own.
     #[must_use]
-    pub fn failed(work: &str, seed: u64, text: &str) -> Self {
+    pub fn failed(job: &str, seed: u64, text: &str) -> Self {
         let mut outcome = Self {
-            work: work.to_owned(),
+            job: job.to_owned(),
             seed,
             ..Self::default()
         };
@@ -106,17 +106,17 @@ impl Outcome {
     }
 }
 
-/// Runs a work, and calls `progress` with the outcome so far at each reading of the memory.
+/// Runs a job, and calls `progress` with the outcome so far at each reading of the memory.
 ///
-/// An error or a panic of a step is a fault. After a panic the work is started again, because its
+/// An error or a panic of a step is a fault. After a panic the job is started again, because its
 /// state may be incomplete.
-pub fn run(work: &Work, plan: Plan, progress: &mut dyn FnMut(&Outcome)) -> Outcome {
+pub fn run(job: &Job, plan: Plan, progress: &mut dyn FnMut(&Outcome)) -> Outcome {
     let start = Instant::now();
     let interval = plan.time / N_READINGS;
     let mut outcome = Outcome {
-        work: work.name.clone(),
+        job: job.name.clone(),
         seed: plan.seed,
-        known_growth: work.known_growth.map(str::to_owned),
+        known_growth: job.known_growth.map(str::to_owned),
         ..Outcome::default()
     };
     let mut readings: Vec<Reading> = Vec::new();
@@ -128,7 +128,7 @@ pub fn run(work: &Work, plan: Plan, progress: &mut dyn FnMut(&Outcome)) -> Outco
         let done = guarded(|| {
             let mut own = match worker.take() {
                 Some(own) => own,
-                None => (work.start)()?,
+                None => (job.start)()?,
             };
             let done = own.step(seed, &mut outcome.counts);
             worker = Some(own);
@@ -200,8 +200,8 @@ mod tests {
     }
 
     fn outcome<F: FnMut(u64) -> Result<()> + Clone + 'static>(time: Duration, step: F) -> Outcome {
-        let work = Work::new("test", move || Ok(Calls(step.clone())));
-        run(&work, Plan { time, ..PLAN }, &mut |_| ())
+        let job = Job::new("test", move || Ok(Calls(step.clone())));
+        run(&job, Plan { time, ..PLAN }, &mut |_| ())
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_work_that_cannot_start_is_a_fault() {
         let start = || Err::<Calls<fn(u64) -> Result<()>>, _>(anyhow!("no adapter"));
-        let outcome = run(&Work::new("test", start), PLAN, &mut |_| ());
+        let outcome = run(&Job::new("test", start), PLAN, &mut |_| ());
         assert_eq!((outcome.steps, outcome.n_faults), (MAX_FAULTS, MAX_FAULTS));
         assert_eq!(outcome.faults[0].text, "no adapter");
     }

@@ -22,7 +22,7 @@ use games::{
 };
 
 use super::draws::Draws;
-use super::{Counts, Work, Worker};
+use super::{Counts, Job, Worker};
 
 /// Largest number of games of a batch: several groups of SIMD lanes, and a group that is not full.
 const MOST_GAMES: usize = 200;
@@ -37,12 +37,12 @@ const SUM_TOLERANCE: f64 = 1e-9;
 /// Rounding errors per action of a value, as a share of the largest payoff.
 const VALUE_ROUNDING: f64 = 4.0 * f64::EPSILON;
 
-/// Returns the work.
-pub(super) fn works() -> Vec<Work> {
-    vec![Work::new("games", || Ok(Games))]
+/// Returns the job.
+pub(super) fn jobs() -> Vec<Job> {
+    vec![Job::new("games", || Ok(Games))]
 }
 
-/// The state of the work: the solver has none.
+/// The state of the job: the solver has none.
 struct Games;
 
 impl Worker for Games {

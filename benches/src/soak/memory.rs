@@ -1,14 +1,14 @@
 //! Memory of this process over time, and the verdict whether it grows.
 //!
 //! Method: a reading has the resident memory of the process (Linux), the bytes that Rust code has
-//! allocated, and those of the work's memory pools. Readings of the first tenth of the time are
+//! allocated, and those of the job's memory pools. Readings of the first tenth of the time are
 //! left out, because caches fill and threads start in this time. Two numbers describe the rest: the
 //! difference between the medians of its last and its first quarter, and the median slope between
 //! two readings (Theil and Sen), times the distance of the two quarters. A rare peak changes
 //! neither number, and a leak changes both. The memory is flat if both are at most the larger of
 //! [`LEAST_BOUND`] and [`SHARE`] of the first median.
 //! Bound: an allocator returns free memory late, and a table that doubles adds megabytes at once.
-//! The works that are flat stay within 8 MiB for an hour (`xtask/record/soak.json`), and a leak of
+//! The jobs that are flat stay within 8 MiB for an hour (`xtask/record/soak.json`), and a leak of
 //! 200 bytes in each of 100,000 results exceeds it. Large caches vary with their content, hence the
 //! share of 2 %.
 //! [`Growth::least_leak`] is the leak per result that a run would have found.
@@ -31,20 +31,20 @@ pub const SHARE: f64 = 0.02;
 /// Share of the time before the first reading that counts.
 const WARM_UP: f64 = 0.1;
 /// Smallest number of readings after the warm-up for a verdict.
-const LEAST_READINGS: usize = 8;
+const LEAST_READINGS: usize = 20;
 /// Number of points of the curve in a record.
 const N_POINTS: usize = 20;
 
 /// A reading of the memory of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// Time since the start of the work, in seconds.
+    /// Time since the start of the job, in seconds.
     pub time_s: f64,
     /// Resident memory in bytes; `None` if the system does not report it in `/proc`.
     pub resident: Option<u64>,
     /// Bytes that Rust code has allocated and not freed.
     pub allocated: u64,
-    /// Bytes of the work's memory pools.
+    /// Bytes of the job's memory pools.
     pub pooled: Option<u64>,
 }
 
@@ -62,7 +62,7 @@ impl Reading {
     }
 }
 
-/// Memory of a work, by its kind; a kind that the system or the work does not report is absent.
+/// Memory of a job, by its kind; a kind that the system or the job does not report is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
@@ -78,7 +78,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Judges readings in the order of time. `n_results` is the number of results of the work.
+    /// Judges readings in the order of time. `n_results` is the number of results of the job.
     #[must_use]
     pub fn judge(readings: &[Reading], n_results: u64) -> Self {
         let growth = |bytes: &dyn Fn(&Reading) -> Option<u64>| {
@@ -120,7 +120,7 @@ pub struct Growth {
     pub slope_bytes: f64,
     /// Bound on both, in bytes.
     pub bound_bytes: f64,
-    /// Smallest leak per result that exceeds the bound, in bytes.
+    /// Smallest leak per result of the most frequent kind that exceeds the bound, in bytes.
     pub least_leak: f64,
     /// Whether growth and slope are within the bound.
     pub flat: bool,
@@ -226,8 +226,8 @@ mod tests {
 
     #[test]
     fn few_readings_have_no_verdict() {
-        assert_eq!(Growth::of(&[(0.0, 1.0); 7], 1), None);
-        assert!(Growth::of(&[(0.0, 1.0); 8], 1).unwrap().flat);
+        assert_eq!(Growth::of(&[(0.0, 1.0); LEAST_READINGS - 1], 1), None);
+        assert!(Growth::of(&[(0.0, 1.0); LEAST_READINGS], 1).unwrap().flat);
         assert_eq!(Memory::judge(&[], 1).is_flat(true), None);
     }
 

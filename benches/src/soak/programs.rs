@@ -9,7 +9,7 @@ use gpu_wgsl::{Adapter, Gpu, Select, adapters};
 use tensor_core::random_programs::{Tally, compare_on};
 use tensor_core::{Executor, Host};
 
-use super::{Counts, Work, Worker, slug};
+use super::{Counts, Job, Worker, slug};
 
 /// Number of programs of a usual step.
 const FEW: u32 = 20;
@@ -23,16 +23,16 @@ const LLVMPIPE: &str = "llvmpipe does not free all memory of a kernel";
 /// programs a share may exceed its limit by chance.
 const LEAST_CHECKED: u64 = 2000;
 
-/// Returns the works: random programs on the host, and on each adapter.
-pub(super) fn works() -> Vec<Work> {
-    let host = Work::new("programs/host", || {
+/// Returns the jobs: random programs on the host, and on each adapter.
+pub(super) fn jobs() -> Vec<Job> {
+    let host = Job::new("programs/host", || {
         let host = Host::new();
         let counters = host.clone();
         // A `usize` has at most 64 bits.
         let pooled = move || (counters.live_bytes() + counters.cached_bytes()) as u64;
         Ok(Programs::new(host, pooled))
     });
-    let on_adapters = on_each_adapter("programs", |gpu| {
+    let on_adapters = on_each_adapter("programs", Some(LLVMPIPE), |gpu| {
         let (counters, kernels) = (gpu.clone(), gpu.clone());
         let mut programs = Programs::new(gpu, move || counters.pool().reserved_bytes());
         programs.kernels = Some(Box::new(move || kernels.compiled_kernels()));
@@ -41,30 +41,32 @@ pub(super) fn works() -> Vec<Work> {
     std::iter::once(host).chain(on_adapters).collect()
 }
 
-/// Returns a work for each adapter of this machine. Its name ends with that of the adapter's
-/// driver; `start` receives the open device.
+/// Returns a job for each adapter of this machine. Its name ends with that of the adapter's
+/// driver; `start` receives the open device. `known_growth` is the reason why resident memory may
+/// grow on llvmpipe, if it may.
 pub(super) fn on_each_adapter<W: Worker + 'static>(
     name: &str,
+    known_growth: Option<&'static str>,
     start: impl Fn(Gpu) -> Result<W> + Clone + 'static,
-) -> Vec<Work> {
-    let mut works: Vec<Work> = Vec::new();
+) -> Vec<Job> {
+    let mut jobs: Vec<Job> = Vec::new();
     for Adapter { index, driver, .. } in adapters() {
         let mut name = format!("{name}/{}", slug(&driver));
-        if works.iter().any(|other| other.name == name) {
+        if jobs.iter().any(|other| other.name == name) {
             name = format!("{name}-{index}");
         }
         let start = start.clone();
-        let work = Work::new(name, move || {
+        let job = Job::new(name, move || {
             let gpu = Gpu::open(Select::Index(index)).context("cannot open the adapter")?;
             gpu.poison_allocations(true);
             start(gpu)
         });
-        works.push(Work {
-            known_growth: driver.contains("llvmpipe").then_some(LLVMPIPE),
-            ..work
+        jobs.push(Job {
+            known_growth: known_growth.filter(|_| driver.contains("llvmpipe")),
+            ..job
         });
     }
-    works
+    jobs
 }
 
 /// An executor with its pool.

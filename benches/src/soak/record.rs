@@ -1,10 +1,10 @@
-//! The record of soak runs: the last outcome of each work, as JSON.
+//! The record of soak runs: the last outcome of each job, as JSON.
 //!
 //! Role: `soak --record` writes `xtask/record/soak.json`. An outcome replaces that of the same
-//! work; the outcomes of other works stay as they are, each with its own commit, machine and
+//! job; the outcomes of other jobs stay as they are, each with its own commit, machine and
 //! command.
 //! Limits: two programs that write at the same moment may lose an outcome; `soak --jobs` runs
-//! several works in one program.
+//! several jobs in one program.
 
 use std::fs;
 use std::path::Path;
@@ -20,16 +20,18 @@ use super::memory::Growth;
 
 /// Schema version; it is incremented only if a key changes its meaning.
 pub const SCHEMA: u32 = 1;
+/// Duration from which on a run must have a verdict on its memory, in seconds.
+const LONG_S: f64 = 600.0;
 /// Path of the record in the workspace.
 pub const PATH: &str = "xtask/record/soak.json";
 
-/// The outcomes of all works.
+/// The outcomes of all jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Schema version, [`SCHEMA`].
     pub schema: u32,
-    /// The last outcome of each work, in the order of their names.
-    pub works: Vec<Entry>,
+    /// The last outcome of each job, in the order of their names.
+    pub jobs: Vec<Entry>,
 }
 
 /// An outcome with its origin.
@@ -40,7 +42,7 @@ pub struct Entry {
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Whether all results were right and the memory was flat; `null` if the run was too short for
-    /// a verdict on the memory.
+    /// a verdict on the memory. A long run without a verdict is not right.
     pub ok: Option<bool>,
     /// Command that repeats the run.
     pub command: String,
@@ -99,12 +101,13 @@ impl Entry {
     /// Creates the entry of an outcome of a run of so many minutes.
     #[must_use]
     pub fn new(outcome: Outcome, minutes: f64, origin: &Origin) -> Self {
-        let (work, seed) = (&outcome.work, outcome.seed);
-        let is_judged = outcome.is_flat().is_some() || !outcome.is_good();
+        let (job, seed) = (&outcome.job, outcome.seed);
+        let is_flat = outcome.is_flat();
+        let is_judged = is_flat.is_some() || !outcome.is_good() || outcome.seconds >= LONG_S;
         Self {
-            ok: is_judged.then(|| outcome.is_good()),
+            ok: is_judged.then(|| outcome.is_good() && is_flat == Some(true)),
             command: format!(
-                "cargo xtask soak --only {work} --minutes {minutes} --seed {seed} --record"
+                "cargo xtask soak --only {job} --minutes {minutes} --seed {seed} --record"
             ),
             origin: origin.clone(),
             outcome,
@@ -129,12 +132,13 @@ impl Entry {
         let verdict = match (outcome.n_faults, self.ok) {
             (0, None) => "ok, too short for the memory".to_owned(),
             (0, Some(true)) => "ok".to_owned(),
+            (0, Some(false)) if outcome.is_flat().is_none() => "memory not judged".to_owned(),
             (0, Some(false)) => "memory grows".to_owned(),
             (n_faults, _) => format!("{n_faults} faults"),
         };
         format!(
             "{:<40} {:>6.1} min  {} steps, {}; {}; {verdict}",
-            outcome.work,
+            outcome.job,
             outcome.seconds / 60.0,
             outcome.steps,
             outcome.counts,
@@ -163,7 +167,7 @@ impl Record {
         if !path.exists() {
             return Ok(Self {
                 schema: SCHEMA,
-                works: Vec::new(),
+                jobs: Vec::new(),
             });
         }
         let shown = path.display();
@@ -178,14 +182,12 @@ impl Record {
         Ok(record)
     }
 
-    /// Inserts an entry in place of that of the same work.
+    /// Inserts an entry in place of that of the same job.
     pub fn insert(&mut self, entry: Entry) {
-        let name = entry.outcome.work.clone();
-        self.works.retain(|other| other.outcome.work != name);
-        let at = self
-            .works
-            .partition_point(|other| other.outcome.work < name);
-        self.works.insert(at, entry);
+        let name = entry.outcome.job.clone();
+        self.jobs.retain(|other| other.outcome.job != name);
+        let at = self.jobs.partition_point(|other| other.outcome.job < name);
+        self.jobs.insert(at, entry);
     }
 
     /// Writes the record.
@@ -204,9 +206,9 @@ impl Record {
 mod tests {
     use super::*;
 
-    fn entry(work: &str, seconds: f64) -> Entry {
+    fn entry(job: &str, seconds: f64) -> Entry {
         let outcome = Outcome {
-            work: work.to_owned(),
+            job: job.to_owned(),
             seconds,
             ..Outcome::default()
         };
@@ -217,14 +219,14 @@ mod tests {
     fn a_later_outcome_replaces_only_that_of_the_same_work() {
         let name = format!("soak-record-{}.json", std::process::id());
         let path = std::env::temp_dir().join(name);
-        for (work, seconds) in [("b", 1.0), ("a", 2.0), ("b", 3.0)] {
+        for (job, seconds) in [("b", 1.0), ("a", 2.0), ("b", 3.0)] {
             let mut record = Record::read(&path).unwrap();
-            record.insert(entry(work, seconds));
+            record.insert(entry(job, seconds));
             record.write(&path).unwrap();
         }
         let record = Record::read(&path).unwrap();
-        assert_eq!(record.works, [entry("a", 2.0), entry("b", 3.0)]);
-        fs::write(&path, r#"{"schema":2,"works":[]}"#).unwrap();
+        assert_eq!(record.jobs, [entry("a", 2.0), entry("b", 3.0)]);
+        fs::write(&path, r#"{"schema":2,"jobs":[]}"#).unwrap();
         let message = Record::read(&path).unwrap_err().to_string();
         assert!(message.contains("schema 2 is not supported"), "{message}");
         fs::remove_file(&path).unwrap();
@@ -234,6 +236,13 @@ mod tests {
     fn an_entry_has_its_verdict_and_its_command() {
         let short = entry("programs/host", 60.0);
         assert_eq!(short.ok, None);
+        let long = entry("programs/host", 3600.0);
+        assert_eq!(long.ok, Some(false));
+        assert!(
+            long.line().ends_with("; memory not judged"),
+            "{}",
+            long.line()
+        );
         let command = "cargo xtask soak --only programs/host --minutes 1.5 --seed 0 --record";
         assert_eq!(short.command, command);
         let mut flat = short.outcome.clone();

@@ -8,15 +8,11 @@
 //! scenario must be reported. The file that the sampler wrote must have every row. The energies of
 //! random windows must contain the energy that the model drew, in at least [`LEAST_COVERED`] of the
 //! cases: the bounds assume sensors whose clocks are known.
-//! A second sampler runs in real time during the whole work, on a machine of its own with faults
-//! every minute, with memory for few rows and with a file that begins again whenever it is full.
-//! At each step the energy of its last seconds is compared with the model's.
+//! A second sampler runs in real time during the whole job, and is checked at each step.
 //! Limits: the counter steps back in the source around NVML, because the simulated counter does
 //! not.
 
-use std::fs::File;
-use std::io::{self, Seek as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,11 +23,16 @@ use telemetry::synthetic::{
     Board, Counter, FaultRule, Gpu, Model, PowerProfile, PowerSegment, Reporting, Scenario,
     Synthetic,
 };
-use telemetry::{Calibration, Device, Fault, Metric, Reading, Running, Sampler, Source, Trace};
+use telemetry::{Calibration, Device, Fault, Metric, Reading, Sampler, Source, Trace};
+use tool_io::TemporaryFolder;
 
 use super::draws::Draws;
 use super::fake::{Clock, FakeNvml};
-use super::{Counts, Work, Worker};
+use super::{Counts, Job, Worker};
+
+mod long;
+
+use long::Long;
 
 /// Smallest share of energies whose interval contains the true energy; the share that the tests of
 /// `telemetry` require.
@@ -69,28 +70,21 @@ const CALLS: [(&str, &[Metric]); 5] = [
 const CODES: [u32; 6] = [3, 4, 10, 11, 21, 999];
 /// Energy that a counter has counted before the start, in J, so that a reset steps back visibly.
 const COUNTED_J: f64 = 1e6;
-/// Settings of the sampler that runs in real time.
-const LONG_INTERVAL: Duration = Duration::from_millis(20);
-const LONG_CAPACITY: usize = 4096;
-const LONG_WINDOW: Duration = Duration::from_secs(5);
-/// Longest time without a row of the first GPU. A busy machine may stop a thread for seconds.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Length of the file that begins again, in bytes.
-const FILE_BYTES: u64 = 4 << 20;
-/// Number of minutes for which the long scenario has faults.
-const LONG_MINUTES: u64 = 600;
+/// Smallest share of windows whose energy is known.
+const LEAST_KNOWN: f64 = 0.75;
 
-/// Returns the work.
-pub(super) fn works() -> Vec<Work> {
-    vec![Work::new("sampler", Samplers::start)]
+/// Returns the job.
+pub(super) fn jobs() -> Vec<Job> {
+    vec![Job::new("sampler", Samplers::start)]
 }
 
 /// The sampler in real time, and the library of the samplers in simulated time.
 struct Samplers {
     fake: FakeNvml,
     long: Long,
-    folder: Folder,
+    folder: TemporaryFolder,
     covered: Covered,
+    known: Known,
 }
 
 /// Numbers of energies, and of those whose interval contains the truth.
@@ -100,27 +94,40 @@ struct Covered {
     n_covered: u64,
 }
 
-/// A folder in the temporary folder, removed when dropped.
-#[derive(Debug)]
-struct Folder(PathBuf);
+/// Numbers of windows, and of those whose energy is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    n_all: u64,
+    n_known: u64,
+}
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder that remains is harmless.
-        let _ = std::fs::remove_dir_all(&self.0);
+impl Known {
+    fn add(&mut self, is_known: bool) {
+        self.n_all += 1;
+        self.n_known += u64::from(is_known);
+    }
+
+    /// Checks that most energies are known: a sampler without energies has none that is wrong.
+    fn check(self, when: &str) -> Result<()> {
+        let Self { n_all, n_known } = self;
+        ensure!(
+            n_all < LEAST_CHECKED || n_known as f64 >= LEAST_KNOWN * n_all as f64,
+            "{n_known} of {n_all} windows {when} have an energy (expected a share of {LEAST_KNOWN})"
+        );
+        Ok(())
     }
 }
 
 impl Samplers {
     fn start() -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("soak-sampler-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).context("cannot create a folder")?;
-        let folder = Folder(folder);
+        let folder = TemporaryFolder::create(&std::env::temp_dir(), "soak-sampler")
+            .context("cannot create a folder")?;
         Ok(Self {
-            fake: FakeNvml::copied_to(&folder.0.join("simulated"))?,
-            long: Long::start(&folder.0)?,
+            fake: FakeNvml::copied_to(&folder.path().join("simulated"))?,
+            long: Long::start(folder.path())?,
             folder,
             covered: Covered::default(),
+            known: Known::default(),
         })
     }
 }
@@ -129,10 +136,11 @@ impl Worker for Samplers {
     fn step(&mut self, seed: u64, counts: &mut Counts) -> Result<()> {
         let mut draws = Draws::new(seed);
         let session = Session::draw(&mut draws)?;
-        let trace = session.record(&self.fake, &self.folder.0.join("rows"))?;
+        let trace = session.record(&self.fake, &self.folder.path().join("rows"))?;
         counts.add("rows", trace.n_rows);
         counts.add("rows with faults", trace.n_faulty);
-        session.check_energies(&trace.trace, &mut draws, &mut self.covered, counts)?;
+        let (covered, known) = (&mut self.covered, &mut self.known);
+        session.check_energies(&trace.trace, &mut draws, covered, known, counts)?;
         self.long.check(counts)
     }
 
@@ -143,7 +151,8 @@ impl Worker for Samplers {
             n_all < LEAST_CHECKED || share >= LEAST_COVERED,
             "{n_covered} of {n_all} intervals contain the true energy (expected {LEAST_COVERED})"
         );
-        Ok(())
+        self.known.check("in simulated time")?;
+        self.long.finish()
     }
 }
 
@@ -260,6 +269,7 @@ impl Session {
         trace: &Trace,
         draws: &mut Draws,
         covered: &mut Covered,
+        known: &mut Known,
         counts: &mut Counts,
     ) -> Result<()> {
         let lasts_s = self.lasts.as_secs_f64();
@@ -269,6 +279,7 @@ impl Session {
                 let to_s = draws.between(from_s, lasts_s);
                 let window = Duration::from_secs_f64(from_s)..Duration::from_secs_f64(to_s);
                 let energy = trace.energy_calibrated(index, window, &Calibration::known(1.0));
+                known.add(energy.is_some());
                 let Some(energy) = energy else {
                     counts.add("windows without an energy", 1);
                     continue;
@@ -459,7 +470,7 @@ impl Checked {
     }
 
     /// Returns whether a rule requires that a metric has a fault. A rule that ends when the library
-    /// is initialised again requires none, because another GPU may have caused that.
+    /// is initialised again requires none, because the loss of another GPU may have initialised it.
     fn must_fail(&self, device: usize, metric: Metric, now: Duration) -> bool {
         self.active(device, now)
             .any(|rule| !rule.until_init && meets(rule, metric))
@@ -523,129 +534,5 @@ fn rounding(metric: Metric) -> f64 {
         | Metric::SmClock
         | Metric::MemoryClock => 0.51,
         _ => 0.000_51,
-    }
-}
-
-/// The sampler in real time.
-struct Long {
-    running: Running,
-    fake: FakeNvml,
-    model: Model,
-}
-
-/// A file that begins again whenever it is full.
-struct Ring {
-    file: File,
-    n_bytes: u64,
-}
-
-impl Write for Ring {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.n_bytes > FILE_BYTES {
-            self.file.set_len(0)?;
-            self.file.rewind()?;
-            self.n_bytes = 0;
-        }
-        let n_written = self.file.write(bytes)?;
-        self.n_bytes += n_written as u64;
-        Ok(n_written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-/// Returns the longest time without a row of the first GPU that ends after `from`, up to `now`.
-fn longest_pause(trace: &Trace, from: Duration, now: Duration) -> Duration {
-    let rows = trace.rows.iter().filter(|row| row.device == 0);
-    let (mut last, mut longest) = (Duration::ZERO, Duration::ZERO);
-    for time in rows.map(|row| row.time).chain([now]) {
-        if time > from {
-            longest = longest.max(time.saturating_sub(last));
-        }
-        last = time;
-    }
-    longest
-}
-
-impl Long {
-    fn start(folder: &Path) -> Result<Self> {
-        let fake = FakeNvml::copied_to(&folder.join("real-time"))?;
-        let mut scenario = Scenario::from_boards(&[Board::T4, Board::A100, Board::H100]);
-        for minute in 0..LONG_MINUTES {
-            // The first GPU has no fault, so that its energy is known at all times.
-            let from_ms = 60_000 * minute + 10_000;
-            let lost = FaultRule {
-                until_ms: Some(from_ms + 2000),
-                ..FaultRule::lost(1, from_ms)
-            };
-            let timeout = FaultRule {
-                gpu: Some(2),
-                from_ms: from_ms + 20_000,
-                until_ms: Some(from_ms + 25_000),
-                ..FaultRule::for_symbol("nvmlDeviceGetPowerUsage", 10)
-            };
-            scenario.faults.extend([lost, timeout]);
-        }
-        fake.play(&scenario)?;
-        let nvml = Nvml::open_at(fake.path())?;
-        let file = File::create(folder.join("ring")).context("cannot create a file")?;
-        let running = Sampler::new(nvml)
-            .interval(LONG_INTERVAL)
-            .capacity(LONG_CAPACITY)
-            .with_sink(Writer::new(Dialect::Csv, Ring { file, n_bytes: 0 }))
-            .start()?;
-        Ok(Self {
-            running,
-            fake,
-            model: Model::new(scenario)?,
-        })
-    }
-
-    /// Checks that the sampler runs, and the energy of the last seconds of the first GPU.
-    fn check(&self, counts: &mut Counts) -> Result<()> {
-        if let Some(failure) = self.running.failure() {
-            bail!("the sampler in real time failed: {failure}");
-        }
-        let (now, fake_now) = (self.running.now(), self.fake.time()?);
-        let offset_s = fake_now.as_secs_f64() - now.as_secs_f64();
-        let Some(from) = now.checked_sub(LONG_WINDOW) else {
-            return Ok(());
-        };
-        let (energy, n_rows, pause) = self.running.with_trace(|trace| {
-            let energy = trace.energy_calibrated(0, from..now, &Calibration::known(1.0));
-            (energy, trace.rows.len(), longest_pause(trace, from, now))
-        });
-        ensure!(
-            n_rows <= 2 * LONG_CAPACITY,
-            "memory has {n_rows} rows (expected at most {})",
-            2 * LONG_CAPACITY
-        );
-        ensure!(
-            pause <= LONGEST_PAUSE,
-            "the sampler in real time read nothing for {pause:?}"
-        );
-        let Some(energy) = energy else {
-            // A thread that waits for the processor leaves a pause, whose energy is unknown.
-            ensure!(
-                pause > 5 * LONG_INTERVAL,
-                "the sampler in real time has no energy of its last seconds, without a pause"
-            );
-            counts.add("pauses in real time", 1);
-            return Ok(());
-        };
-        let gpu = &self.model.gpus()[0];
-        let [from_s, to_s] = [from, now].map(|time| time.as_secs_f64() + offset_s);
-        let truth_j = gpu.energy_j(from_s, to_s);
-        // A thread that waits for the processor reads later than its row says.
-        let slack_j = gpu.gpu().power.peak_w() * 5.0 * LONG_INTERVAL.as_secs_f64();
-        let interval = energy.interval;
-        ensure!(
-            interval.low_j - slack_j <= truth_j && truth_j <= interval.high_j + slack_j,
-            "in real time: {energy}, but the GPU drew {truth_j} J"
-        );
-        counts.add("energies in real time", 1);
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Training steps with constants that change at every step, on an executor.
 //!
-//! Method: a step of the work trains two nets for some updates.
+//! Method: a step of the job trains two nets for some updates.
 //! - A program that is built again for each update: two layers with a dropout, whose learning rate,
 //!   decay and random stream are constants of the graph. Loss and parameters are compared with
 //!   those of the reference executor for the same inputs. Plans and kernels depend on the structure
@@ -23,7 +23,7 @@ use tensor_core::{Executor, Host, Reference, Tensor, grad};
 
 use super::draws::Draws;
 use super::programs::on_each_adapter;
-use super::{Counts, Work, Worker};
+use super::{Counts, Job, Worker};
 
 /// Number of updates of each net in a step.
 const N_UPDATES: usize = 6;
@@ -44,16 +44,16 @@ const ON_DEVICES: usize = 10;
 /// so that the caches hold the plans and kernels of all of them.
 const SIZES: [[usize; 4]; 3] = [[16, 8, 12, 3], [1, 5, 7, 2], [33, 20, 16, 1]];
 
-/// Returns the works: training on the host, and on each adapter.
-pub(super) fn works() -> Vec<Work> {
-    let host = Work::new("training/host", || {
+/// Returns the jobs: training on the host, and on each adapter.
+pub(super) fn jobs() -> Vec<Job> {
+    let host = Job::new("training/host", || {
         let host = Host::new();
         let counters = host.clone();
         // A `usize` has at most 64 bits.
         let pooled = move || (counters.live_bytes() + counters.cached_bytes()) as u64;
         Trainings::new(host, 1, pooled)
     });
-    let on_adapters = on_each_adapter("training", |gpu| {
+    let on_adapters = on_each_adapter("training", None, |gpu| {
         let counters = gpu.clone();
         Trainings::new(gpu, ON_DEVICES, move || counters.pool().reserved_bytes())
     });

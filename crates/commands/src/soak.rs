@@ -2,9 +2,9 @@
 
 use clap::Parser;
 
-/// Run long work, and check that its results are right and its memory stays flat
+/// Repeat jobs for hours, and check that their results are right and their memory stays flat
 ///
-/// Each work runs in a process of its own: random programs on the host and on each adapter,
+/// Each job runs in a process of its own: random programs on the host and on each adapter,
 /// training steps, the sampler on a simulated NVML with faults, and batches of games.
 #[derive(Clone, Debug, Parser)]
 #[command(
@@ -12,35 +12,36 @@ use clap::Parser;
     version,
     args_override_self = true,
     after_help = "A fault is recorded with the seed of its step; `--only NAME --seed SEED --minutes 0` repeats that step.\n\
+                  If the process of a job ends, its step is unknown, and the first seed is recorded.\n\
                   Exit codes: 0; 1 if a result was wrong or the memory grew; 2 for wrong usage; 130 if interrupted, with \
-                  the finished works recorded."
+                  the finished jobs recorded."
 )]
 pub struct Soak {
-    /// Run only works whose name contains PATTERN; may be given several times
+    /// Run only jobs whose name contains PATTERN; may be given several times
     #[arg(long, value_name = "PATTERN")]
     pub only: Vec<String>,
-    /// Print the names of the works and exit
+    /// Print the names of the jobs and exit
     #[arg(long)]
     pub list: bool,
-    /// Run each work for N minutes, or for one step if N is 0
+    /// Run each job for N minutes, or for one step if N is 0
     #[arg(long, value_name = "N", default_value_t = 60.0, value_parser = minutes)]
     pub minutes: f64,
     /// Seed of the first step; each further step has the next seed [default: the time]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Run N works at the same time
+    /// Run N jobs at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: u16,
-    /// Print one JSON object per work instead of a table
+    /// Print one JSON object per job instead of a table
     #[arg(long)]
     pub json: bool,
     /// Write the results to xtask/record/soak.json of the workspace, in place of earlier results of
-    /// the same works
+    /// the same jobs
     #[arg(long)]
     pub record: bool,
-    /// Run the work of this name in this process, and print its outcome
+    /// Run the job of this name in this process, and print its outcome
     #[arg(long, value_name = "NAME", hide = true)]
-    pub work: Option<String>,
+    pub job: Option<String>,
 }
 
 /// Largest number of minutes: a year.
