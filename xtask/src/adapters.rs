@@ -315,7 +315,7 @@ pub(crate) fn files(workspace: &Workspace) -> Vec<(PathBuf, String)> {
             let text = fs::read_to_string(&path).unwrap_or_default();
             let parsed: Value = serde_json::from_str(&text).unwrap_or_default();
             if let Some(library) = parsed["ICD"]["library_path"].as_str() {
-                let library = folder.join(library);
+                let library = library_path(&folder, library);
                 let found = fs::metadata(&library).ok();
                 let stamp = found.map(|found| (found.len(), found.modified().ok()));
                 files.push((library, format!("{stamp:?}")));
@@ -325,6 +325,19 @@ pub(crate) fn files(workspace: &Workspace) -> Vec<(PathBuf, String)> {
     }
     files.sort();
     files
+}
+
+/// Returns the path of a driver's library. A name without a folder, as in NVIDIA's file, is that of
+/// a library of the system.
+fn library_path(folder: &Path, library: &str) -> PathBuf {
+    if library.contains('/') {
+        return folder.join(library);
+    }
+    let systems = ["/usr/lib64", "/usr/lib", "/usr/local/lib"].map(PathBuf::from);
+    let inside = entries(Path::new("/usr/lib")).filter(|path| path.is_dir());
+    let mut found = systems.into_iter().chain(inside);
+    let found = found.find_map(|folder| Some(folder.join(library)).filter(|path| path.exists()));
+    found.unwrap_or_else(|| library.into())
 }
 
 /// Returns the paths of a folder's entries; none if the folder cannot be read.

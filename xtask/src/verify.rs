@@ -25,6 +25,7 @@ use tool_io::output;
 
 mod api;
 mod claims;
+mod doc_tests;
 pub(crate) mod docs;
 mod edges;
 mod libtest;
@@ -267,7 +268,10 @@ fn fixed_checks<'a>(
         checks.push(Check::new(format!("target/{target}"), check).battery());
     }
     for tool in sanitizers::Tool::ALL {
-        let check = move |reporter: &Reporter| tool.outcome(workspace, reporter);
+        let check = move |reporter: &Reporter| {
+            let checked = tool.outcome(workspace, reporter)?;
+            Ok(checked.unwrap_or_else(|missing| missing_outcome(&missing, requires_tools())))
+        };
         checks.push(Check::new(tool.id(), check).battery());
     }
     for package in packages.published() {

@@ -298,9 +298,9 @@ pub fn adapters_in_turn() -> impl Iterator<Item = &'static Gpu> {
 }
 
 /// Returns each item with an adapter, the adapters in turn. Use this function in tests that are
-/// slow on each adapter or mostly compile kernels. With one run per day, each item runs on each
-/// adapter after as many days as there are adapters. With `VERIFY_FULL=1`, each item runs on each
-/// adapter in every run.
+/// slow on each adapter or mostly compile kernels. With one run per day of all tests, each item
+/// runs on each adapter after as many days as there are adapters. With `VERIFY_FULL=1`, each item
+/// runs on each adapter in every run.
 ///
 /// # Panics
 /// As [`adapters_in_turn`].

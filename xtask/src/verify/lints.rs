@@ -28,13 +28,22 @@ pub(super) fn clippy(reporter: &Reporter) -> Result<Vec<String>> {
 
 /// Runs a command to its end. Returns the last lines of its output as a fault if it fails.
 pub(super) fn faults(command: &mut Command, reporter: &Reporter) -> Result<Vec<String>> {
+    Ok(output(command, reporter)?.err().into_iter().collect())
+}
+
+/// Runs a command to its end. Returns its standard output, or the last lines of all its output if
+/// it fails.
+pub(super) fn output(
+    command: &mut Command,
+    reporter: &Reporter,
+) -> Result<std::result::Result<String, String>> {
     let finished = watch(command, |line| {
         if let OutputLine::Err(text) = line {
             reporter.note(text);
         }
     })?;
-    if finished.status.success() {
-        return Ok(Vec::new());
-    }
-    Ok(vec![tail(&(finished.out + &finished.err), TAIL_LINES)])
+    Ok(match finished.status.success() {
+        true => Ok(finished.out),
+        false => Err(tail(&(finished.out + &finished.err), TAIL_LINES)),
+    })
 }

@@ -69,29 +69,41 @@ impl Tool {
                     &["--package", "telemetry", "--test", "fake_nvml_codes"],
                     &[],
                 ),
-                (&["--package", "harness", "--lib"], &["memory"]),
+                (
+                    &["--package", "telemetry", "--test", "integration"],
+                    &["nvml::"],
+                ),
+                (&["--package", "cluster", "--lib"], &["rows"]),
             ],
             Self::Thread => &[
                 (
                     &["--package", "tensor-core", "--lib"],
-                    &["parallel", "storage", "schedule", "jit"],
+                    &["parallel", "storage", "cache"],
                 ),
                 (
-                    &["--package", "telemetry", "--lib"],
+                    &["--package", "tensor-core", "--test", "integration"],
+                    &["jit::"],
+                ),
+                (
+                    &["--package", "telemetry", "--features", "http", "--lib"],
                     &["sampler", "serve", "ledger"],
                 ),
             ],
             Self::Miri => &[(
                 &["--package", "tensor-core", "--lib"],
-                &["storage::", "shape::"],
+                &["tiles", "storage::", "shape::"],
             )],
         }
     }
 
-    /// Runs the tests. The check is skipped if the tool is not installed.
-    pub(super) fn outcome(self, workspace: &Workspace, reporter: &Reporter) -> Result<Outcome> {
+    /// Runs the tests. Returns a message instead of an outcome if the tool is not installed.
+    pub(super) fn outcome(
+        self,
+        workspace: &Workspace,
+        reporter: &Reporter,
+    ) -> Result<std::result::Result<Outcome, String>> {
         if let Some(missing) = self.missing() {
-            return Ok(Outcome::Skipped(missing));
+            return Ok(Err(missing));
         }
         let mut faults = Vec::new();
         for (arguments, filters) in self.tests() {
@@ -106,9 +118,12 @@ impl Tool {
                 Self::Thread => instrument(&mut cargo, "thread")?.arg("-Zbuild-std"),
             };
             cargo.args(*arguments).arg("--").args(*filters);
-            faults.extend(lints::faults(&mut cargo, reporter)?);
+            match lints::output(&mut cargo, reporter)? {
+                Ok(out) => faults.extend(unused(filters, &out)),
+                Err(fault) => faults.push(fault),
+            }
         }
-        Ok(Outcome::from_faults(&faults))
+        Ok(Ok(Outcome::from_faults(&faults)))
     }
 
     /// Returns what is missing for the tool, with the command that installs it.
@@ -136,6 +151,22 @@ impl Tool {
     }
 }
 
+/// Returns a fault for each filter that selected no test of test programs with this output.
+fn unused(filters: &[&str], out: &str) -> Vec<String> {
+    let tests: Vec<&str> = out
+        .lines()
+        .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... ok"))
+        .collect();
+    if tests.is_empty() {
+        return vec!["no test has run".to_owned()];
+    }
+    let is_unused = |filter: &&&str| !tests.iter().any(|test| test.contains(**filter));
+    let unused = filters.iter().filter(is_unused);
+    unused
+        .map(|filter| format!("no test has {filter:?} in its name"))
+        .collect()
+}
+
 /// Adds the arguments that compile tests with a sanitizer.
 fn instrument<'a>(cargo: &'a mut Command, name: &str) -> Result<&'a mut Command> {
     // With a target triple, build scripts and macros are compiled without the flags.
@@ -150,4 +181,19 @@ fn host() -> Result<String> {
     let mut lines = printed.out.lines();
     let host = lines.find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).context("rustc -vV: no host")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_without_tests_is_a_fault() {
+        let out = "running 1 test\ntest storage::tests::a_pool_is_small ... ok\n\n";
+        assert!(unused(&["storage"], out).is_empty());
+        assert!(unused(&[], out).is_empty());
+        assert_eq!(unused(&["jit"], out), ["no test has \"jit\" in its name"]);
+        let out = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed\n";
+        assert_eq!(unused(&[], out), ["no test has run"]);
+    }
 }

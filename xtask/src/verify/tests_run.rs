@@ -3,17 +3,15 @@
 //! Method: every executable first lists its tests, so that a pattern may match any part of an id
 //! and a test without a result at the end of its process is a failure. `LANES` executables run
 //! at a time, because most of them end with one long test that leaves the other cores idle;
-//! they send events to the thread that owns the reporter. The build and the run of doc tests
-//! are checks too, so that each failure has an id that `--only` can select. Tests that passed
-//! before and whose package has not changed since do not run again. Executables run in their
-//! package's folder, as under `cargo test`. Cargo runs the doc tests; their names begin with the
-//! path of their file, which leads to the package. An example is one check: it passes if it ends
-//! with exit code 0, and is skipped if it also writes `skipped: <name>: <why>` to standard error.
+//! they send events to the thread that owns the reporter. The build is a check too, so that each
+//! failure has an id that `--only` can select. Tests that passed before and whose package has not
+//! changed since do not run again. Executables run in their package's folder, as under `cargo
+//! test`. An example is one check: it passes if it ends with exit code 0, and is skipped if it also
+//! writes `skipped: <name>: <why>` to standard error.
 //! Limits: targets must use Rust's own test harness; all targets of the workspace do.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
@@ -22,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::doc_tests;
 use super::libtest::{self, Report, Verdict};
 use super::reporter::{Outcome, Reporter};
 use super::unchanged::{Known, Unchanged};
@@ -36,7 +35,7 @@ use crate::workspace::{Package, Workspace};
 /// message comes before the backtrace.
 const HEAD_LINES: usize = 40;
 /// Maximum number of displayed lines of a failed build or a crash, from its end.
-const TAIL_LINES: usize = 60;
+pub(super) const TAIL_LINES: usize = 60;
 
 /// Number of test executables that run at the same time.
 const LANES: usize = 2;
@@ -125,7 +124,7 @@ enum Job {
 }
 
 /// A message from a thread that runs jobs to the thread that owns the reporter.
-enum Event {
+pub(super) enum Event {
     /// The name of a process that was started.
     Started(String),
     /// The latest progress of a process.
@@ -158,7 +157,7 @@ fn run_jobs(
                     run_tests(workspace, &executable, plan, Some(&driver), &events)?;
                 }
                 Job::Example(executable) => run_example(workspace, &executable, plan, &events)?,
-                Job::DocTests => run_doc_tests(workspace, plan, &events)?,
+                Job::DocTests => doc_tests::run(workspace, plan, &events)?,
             }
         }
         Ok(())
@@ -343,7 +342,7 @@ fn watch_tests(
 }
 
 /// Sends progress. If the reporter has ended, the message is dropped.
-fn progress(events: &Sender<Event>, what: String) {
+pub(super) fn progress(events: &Sender<Event>, what: String) {
     let _ = events.send(Event::Progress(what));
 }
 
@@ -383,7 +382,7 @@ fn outcomes(selected: &[&String], finished: &Finished) -> Vec<(String, Outcome)>
     outcomes
 }
 
-fn outcome(report: &Report) -> Outcome {
+pub(super) fn outcome(report: &Report) -> Outcome {
     match report.verdict {
         Verdict::Ok => Outcome::Passed,
         Verdict::Failed => Outcome::Failed(head(&report.output)),
@@ -422,134 +421,8 @@ fn head(output: &str) -> String {
     }
 }
 
-fn run_doc_tests(
-    workspace: &Workspace,
-    plan: &Selection<'_>,
-    events: &Sender<Event>,
-) -> Result<()> {
-    const DOC_TESTS: &str = "test/doc";
-    let mut changed = Vec::new();
-    for package in &workspace.packages {
-        let process = doc_prefix(package);
-        match plan.unchanged.known(package, &process) {
-            Some(known) if known.is_good() => {
-                for name in &known.all {
-                    events.send(Event::Ended(doc_id(workspace, name), Outcome::Unchanged))?;
-                }
-            }
-            _ => changed.push(package),
-        }
-    }
-    let end = |outcome| events.send(Event::Ended(DOC_TESTS.into(), outcome));
-    let is_asked = DOC_TESTS.contains(plan.pattern);
-    if changed.is_empty() {
-        if is_asked {
-            end(Outcome::Unchanged)?;
-        }
-        return Ok(());
-    }
-    // Names begin with the folder of the package.
-    let mut folders = Vec::new();
-    if changed.len() < workspace.packages.len() {
-        let inside = changed.iter().filter_map(|package| {
-            let folder = package.folder().strip_prefix(&workspace.root).ok()?;
-            folder.to_str()
-        });
-        folders.extend(inside);
-    }
-    let is_selected = |name: &str| doc_id(workspace, name).contains(plan.pattern);
-    events.send(Event::Started(DOC_TESTS.into()))?;
-    if !is_asked {
-        let mut list = doc_command(plan, &["--list", "--format", "terse"]);
-        let listed = watch(&mut list, |_| ())?;
-        if !listed.status.success() {
-            let output = tail(&(listed.out + &listed.err), TAIL_LINES);
-            return Ok(end(Outcome::Failed(output))?);
-        }
-        let all = libtest::listing(&listed.out);
-        if !all.iter().any(|name| is_selected(name)) {
-            return Ok(());
-        }
-    }
-    let begun = Instant::now();
-    let finished = watch(&mut doc_command(plan, &folders), |line| {
-        if let OutputLine::Out(text) = line
-            && libtest::is_result(text)
-        {
-            progress(events, text.clone());
-        }
-    })?;
-    events.send(Event::Took(DOC_TESTS.into(), begun.elapsed()))?;
-    let reports = libtest::parse(&finished.out);
-    let is_explained = reports
-        .iter()
-        .any(|report| report.verdict == Verdict::Failed);
-    if finished.status.success() || is_explained {
-        for package in changed {
-            let process = doc_prefix(package);
-            let own = reports.iter().filter(|report| {
-                let id = doc_id(workspace, &report.name);
-                id.strip_prefix(&process)
-                    .is_some_and(|rest| rest.starts_with('/'))
-            });
-            let ran = own.map(|report| (report.name.clone(), report.verdict == Verdict::Ok));
-            let ran: Vec<_> = ran.collect();
-            let all: Vec<_> = ran.iter().map(|(name, _)| name.clone()).collect();
-            plan.unchanged.store(package, &process, &all, ran)?;
-        }
-    }
-    for report in reports.iter().filter(|report| is_selected(&report.name)) {
-        let id = doc_id(workspace, &report.name);
-        events.send(Event::Ended(id, outcome(report)))?;
-    }
-    if finished.status.success() {
-        if is_asked {
-            end(Outcome::Passed)?;
-        }
-    } else if !is_explained {
-        end(Outcome::Failed(tail(&finished.err, TAIL_LINES)))?;
-    }
-    Ok(())
-}
-
-fn doc_command(plan: &Selection<'_>, harness_args: &[&str]) -> Command {
-    let mut cargo = process::cargo();
-    cargo
-        .args(["test", "--workspace", "--doc", "--no-fail-fast"])
-        .args(mpi::arguments())
-        .arg("--")
-        .args(harness_args)
-        .envs(plan.envs.iter().map(|(name, value)| (name, value)));
-    cargo
-}
-
-/// Returns the id of the doc tests of a package.
-fn doc_prefix(package: &Package) -> String {
-    format!("test/{}/doc", package.name)
-}
-
-/// Returns the id of a doc test: `test/<package>/doc/<file> - <item> (line N)`.
-fn doc_id(workspace: &Workspace, name: &str) -> String {
-    for package in &workspace.packages {
-        let folder = package.folder().strip_prefix(&workspace.root);
-        let inside = folder.ok().and_then(|folder| below(name, folder));
-        if let Some(inside) = inside {
-            return format!("{}/{inside}", doc_prefix(package));
-        }
-    }
-    format!("test/doc/{name}")
-}
-
-/// Returns the part of the path `name` below a folder.
-fn below<'a>(name: &'a str, folder: &Path) -> Option<&'a str> {
-    name.strip_prefix(folder.to_str()?)?
-        .strip_prefix(['/', '\\'])
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const UNIT: &str = include_str!("../../testdata/unit.txt");
@@ -625,24 +498,5 @@ mod tests {
         assert_eq!(example_outcome(&finished(0, "done\n", "")), Outcome::Passed);
         let failed = example_outcome(&finished(1 << 8, "", err));
         assert!(matches!(failed, Outcome::Failed(_)), "{failed:?}");
-    }
-
-    #[test]
-    fn doc_tests_are_filed_under_their_package() {
-        let package = |name: &str, folder: &str| {
-            let manifest = format!("/w/{folder}/Cargo.toml");
-            json!({"name": name, "version": "0.1.0", "manifest_path": manifest, "dependencies": []})
-        };
-        let workspace = Workspace::from_metadata(&json!({
-            "workspace_root": "/w",
-            "target_directory": "/w/target",
-            "packages": [package("alpha", "crates/alpha"), package("alpha-two", "crates/alpha-two")],
-        }))
-        .unwrap();
-        assert_eq!(
-            doc_id(&workspace, "crates/alpha-two/src/lib.rs - add (line 3)"),
-            "test/alpha-two/doc/src/lib.rs - add (line 3)"
-        );
-        assert_eq!(doc_id(&workspace, "odd (line 3)"), "test/doc/odd (line 3)");
     }
 }

@@ -1,13 +1,14 @@
-//! Tests that passed in an earlier run and that nothing has changed since.
+//! Results of passed tests whose inputs have not changed since.
 //!
 //! Role: the only module that decides whether a test runs again.
 //! Method: a result depends on a key, a hash of all that a test can read: the files of its package
-//! and of the packages that it depends on, all manifests, the lock file, the settings of cargo, the
-//! compiler, the environment, and the files of devices and graphics drivers. Passed tests are
-//! stored with their key in cargo's target folder, and run again if the key differs, as in `go
-//! test` and Bazel. Failed and skipped tests are never stored.
-//! Limits: random programs draw new seeds only if they run. A new version of a program in `PATH`,
-//! or a change of a downloaded data set, does not change the key; `--again` runs all tests.
+//! and of the packages that it depends on, all manifests, the lock file, the settings of cargo and
+//! the features, the compiler, the CPU, the environment, and the files of devices and graphics
+//! drivers. Passed tests are stored with their key in cargo's target folder, and run again if the
+//! key differs, as in `go test` and Bazel. Failed and skipped tests are never stored.
+//! Limits: random programs draw new seeds, and tests on the adapter of the day meet another
+//! adapter, only if they run. A new version of a program in `PATH`, or a change of a downloaded
+//! data set, does not change the key; `--again` runs all tests.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use tool_io::replace_file;
 
 use crate::adapters;
+use crate::mpi;
 use crate::record;
 use crate::workspace::{Package, Workspace};
 
@@ -97,6 +99,7 @@ impl Unchanged {
         });
         let own: BTreeMap<OsString, OsString> = own.collect();
         (own, environment).hash(&mut circumstances);
+        (mpi::arguments(), cargo_settings(), record::cpu_features()).hash(&mut circumstances);
         adapters::files(workspace).hash(&mut circumstances);
         Ok(Self {
             file,
@@ -153,6 +156,15 @@ impl Unchanged {
             &serde_json::to_string(&*processes)?,
         )?)
     }
+}
+
+/// Returns the texts of cargo's settings for this user.
+fn cargo_settings() -> Vec<String> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
+    let files = ["config.toml", "config"].map(|name| Some(home.as_ref()?.join(name)));
+    let read = |file: Option<PathBuf>| fs::read_to_string(file?).ok();
+    files.into_iter().filter_map(read).collect()
 }
 
 /// Returns the key of each package.
