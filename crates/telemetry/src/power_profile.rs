@@ -17,7 +17,7 @@ pub struct PowerProfile {
 /// A linear piece of a power profile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PowerSegment {
-    /// Duration, in s; above 0.
+    /// Duration, in s; a piece of duration 0 has no effect.
     pub lasts_s: f64,
     /// Power at the start, in W. Files may use `from`, for quantities other than power.
     #[serde(alias = "from")]
@@ -145,7 +145,12 @@ impl PowerSegment {
     }
 
     fn at(&self, time_s: f64) -> f64 {
-        self.from_w + (self.to_w - self.from_w) * (time_s / self.lasts_s)
+        let share = if self.lasts_s > 0.0 {
+            time_s / self.lasts_s
+        } else {
+            0.0
+        };
+        self.from_w + (self.to_w - self.from_w) * share
     }
 
     /// Returns the energy of the first `time_s` seconds of the piece, in J.
@@ -180,6 +185,20 @@ mod tests {
             let sum: f64 = midpoints.map(|time| profile.power_w(time) * step).sum();
             let energy = profile.energy_j(from, to);
             assert!((energy - sum).abs() < 1e-2, "{energy} {sum}");
+        }
+    }
+
+    #[test]
+    fn a_piece_of_duration_0_has_no_effect() {
+        let level = PowerSegment::level(2.0, 60.0);
+        let none = PowerSegment::level(0.0, 1e3);
+        for repeats in [true, false] {
+            let [with, without] = [vec![none, level, none], vec![level]]
+                .map(|pieces| PowerProfile { pieces, repeats });
+            for (from_s, to_s) in [(0.0, 0.0), (0.0, 1.0), (0.5, 1.9)] {
+                assert_eq!(with.energy_j(from_s, to_s), without.energy_j(from_s, to_s));
+                assert_eq!(with.power_w(to_s), without.power_w(to_s));
+            }
         }
     }
 

@@ -524,7 +524,9 @@ mod tests {
             let off_w = cell.watts - load.mean_w(cell.to_s, cell.to_s - cell.from_s);
             if is_flat { off_w.abs() } else { 0.0 }
         });
-        errors.fold(0.0, f64::max)
+        let errors: Vec<f64> = errors.collect();
+        assert!(errors.len() > 50 && !errors.iter().any(|off_w| off_w.is_nan()));
+        errors.into_iter().fold(0.0, f64::max)
     }
 
     #[test]
