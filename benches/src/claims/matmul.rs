@@ -164,7 +164,8 @@ pub(super) const CLAIMS: &[Claim] = &[
                 difference
                     .iter()
                     .map(|&d| f64::from(d.abs()))
-                    .fold(0.0, f64::max),
+                    .max_by(f64::total_cmp)
+                    .unwrap_or(f64::NAN),
             ]))
         },
     },
@@ -354,11 +355,10 @@ pub(super) const CLAIMS: &[Claim] = &[
                 c.as_slice_mut().context("not contiguous")?,
             );
             let difference = gemm::matmul(a.view(), b.view())? - c;
-            // `f32::max` ignores NaN, which an element has that the kernel did not write.
-            let sizes = difference
-                .iter()
-                .map(|d| if d.is_nan() { f32::INFINITY } else { d.abs() });
-            Ok(Some(vec![sizes.fold(0.0, f32::max).into()]))
+            // NaN, which an element has that the kernel did not write, is above all numbers in the
+            // total order.
+            let largest = difference.iter().map(|d| d.abs()).max_by(f32::total_cmp);
+            Ok(Some(vec![largest.unwrap_or(f32::NAN).into()]))
         },
     },
     Claim {

@@ -28,7 +28,7 @@ pub(super) const CLAIMS: &[Claim] = &[
                 for y in grid(-0.9 * k.min(5.0), 5.0) {
                     let printed = (k / (k + y)).powf(1.5) * (-k * y * y / (2.0 * (k + y))).exp();
                     let printed = printed / (2.0 * std::f64::consts::PI).sqrt();
-                    worst = worst.max((distribution.pdf(y) / printed - 1.0).abs());
+                    worst = largest([worst, (distribution.pdf(y) / printed - 1.0).abs()]);
                 }
             }
             Ok(Some(vec![worst]))
@@ -521,8 +521,10 @@ fn grid(low: f64, high: f64) -> impl Iterator<Item = f64> {
     (0..=POINTS).map(move |i| low + (high - low) * f64::from(i) / f64::from(POINTS))
 }
 
-fn largest(values: impl Iterator<Item = f64>) -> f64 {
-    values.fold(0.0, f64::max)
+/// Returns the largest absolute value; NaN without values, or if one of them is NaN.
+fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
+    let sizes = values.into_iter().map(f64::abs);
+    sizes.max_by(f64::total_cmp).unwrap_or(f64::NAN)
 }
 
 /// Returns the difference between the printed density at y = 1 with this k and the true density for
@@ -548,9 +550,9 @@ fn walk(level: f64) -> Result<f64> {
     let mut term = (level * UP.ln()).exp();
     while sum < 1.0 - 1e-9 {
         let time = level + 2.0 * n;
-        worst = worst.max((distribution.cdf(time) - sum).abs());
+        worst = largest([worst, (distribution.cdf(time) - sum).abs()]);
         sum += term;
-        worst = worst.max((distribution.cdf(time) - sum).abs());
+        worst = largest([worst, (distribution.cdf(time) - sum).abs()]);
         let growth = (level + 2.0 * n) * (level + 2.0 * n + 1.0) / ((n + 1.0) * (level + n + 1.0));
         term *= growth * UP * (1.0 - UP);
         n += 1.0;

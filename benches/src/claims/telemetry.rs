@@ -522,7 +522,10 @@ fn errors(board: Board) -> Result<[f64; 2]> {
             let by_counter_j = counted_j(N_ROWS)? - counted_j(0)?;
             let true_j = gpu.energy_j(row_s(0), row_s(N_ROWS));
             for (worst, joules) in worst.iter_mut().zip([by_counter_j, by_power_j]) {
-                *worst = worst.max((joules / true_j - 1.0).abs());
+                // NaN is above all numbers in the total order.
+                let error = (joules / true_j - 1.0).abs();
+                let larger = [*worst, error].into_iter().max_by(f64::total_cmp);
+                *worst = larger.unwrap_or(error);
             }
         }
     }

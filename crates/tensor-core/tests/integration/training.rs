@@ -186,9 +186,7 @@ fn the_gradient_of_cross_entropy_is_softmax_minus_one_hot() {
     let loss = loss::softmax_cross_entropy(&logits, &labels);
     let gradient = values(&grad(&loss, &[&logits]).unwrap()[0]);
     let bound = f64::from(4.0 * f32::EPSILON / 64.0);
-    let errors = gradient.iter().zip(&expected).map(|(a, b)| (a - b).abs());
-    let worst = errors.fold(0.0, f64::max);
-    assert!(worst <= bound, "{worst}");
+    assert_close(&gradient, &expected, Tolerance::exact().or_absolute(bound));
     let accuracy = loss::accuracy(&one_hot_logits(&labels), &labels);
     assert_eq!(values(&accuracy), [1.0]);
 }

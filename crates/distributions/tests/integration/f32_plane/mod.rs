@@ -120,6 +120,8 @@ fn in_f64(function: Function, distribution: &InverseGaussian, x: f64) -> f64 {
 /// Returns the Kolmogorov statistic of draws, times the square root of the number of draws. The
 /// result exceeds 2.3 by chance once in 20,000 runs.
 pub(crate) fn kolmogorov(distribution: &InverseGaussian, mut draws: Vec<f32>) -> f64 {
+    // `f64::max` below ignores NaN.
+    assert!(!draws.iter().any(|x| x.is_nan()), "a draw is NaN");
     draws.sort_by(f32::total_cmp);
     let n = draws.len() as f64;
     let gap = |(i, x): (usize, &f32)| {

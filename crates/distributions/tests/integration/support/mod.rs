@@ -109,6 +109,8 @@ pub(crate) fn table(name: &str) -> Vec<HashMap<String, String>> {
 /// Returns the Kolmogorov statistic of draws against a distribution function, times the square root
 /// of the number of draws.
 pub(crate) fn kolmogorov(mut draws: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
+    // `f64::max` below ignores NaN.
+    assert!(!draws.iter().any(|x| x.is_nan()), "a draw is NaN");
     draws.sort_by(f64::total_cmp);
     let n = draws.len() as f64;
     let steps = draws.iter().zip(0_u32..).map(|(&x, rank)| {
