@@ -2,11 +2,12 @@
 //!
 //! Role: the only interface to the GEMM library; all host code that multiplies matrices calls this
 //! module.
-//! Method: the library `gemm` 0.19 with its AVX-512 kernels, selected at run time by the features
-//! of the CPU, on rayon's threads. It was the fastest of the measured libraries on square and on
-//! tall, narrow products; only on tiny products was its predecessor faster. GFLOP/s on 2 cores of
-//! an AMD EPYC (Zen 5), two threads, from one run of `MATMUL_NUM_THREADS=2 cargo bench -p benches
-//! --features libraries --bench gemm_libraries`, before long sums were added in blocks:
+//! Method: the library `gemm` 0.19 (`gemm-f32`, `gemm-f64`) with its AVX-512 kernels, selected at
+//! run time by the features of the CPU, on rayon's threads. It was the fastest of the measured
+//! libraries on square and on tall, narrow products; only on tiny products was its predecessor
+//! faster. GFLOP/s on 2 cores of an AMD EPYC (Zen 5), two threads, from one run of
+//! `MATMUL_NUM_THREADS=2 cargo bench -p benches --features libraries --bench gemm_libraries`,
+//! before long sums were added in blocks:
 //!
 //! | | 512³ | 1024³ | 2048³ | 50000×784×10 | 5×784×10 |
 //! |---|---|---|---|---|---|

@@ -8,6 +8,7 @@
 )]
 
 use crate::Float;
+use gemm_common::Parallelism;
 use ndarray::{ArrayView2, ArrayViewMut2, Axis};
 
 /// The maximum number of terms that one call of the library adds. With more terms, the library
@@ -58,7 +59,7 @@ pub(super) fn multiply<T: Float>(
 fn multiply_block<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
-    mut c: ArrayViewMut2<'_, T>,
+    c: ArrayViewMut2<'_, T>,
     (adds, parallel): (bool, bool),
 ) {
     let ([rows, inner], [b_rows, cols]) = (a.dim().into(), b.dim().into());
@@ -71,35 +72,51 @@ fn multiply_block<T: Float>(
         rows > 0 && inner > 0 && cols > 0,
         "gemm: a dimension is zero"
     );
-    let [a_row, a_col] = [a.strides()[0], a.strides()[1]];
-    let [b_row, b_col] = [b.strides()[0], b.strides()[1]];
-    let [c_row, c_col] = [c.strides()[0], c.strides()[1]];
-    let threads = if parallel {
-        gemm::Parallelism::Rayon(0)
-    } else {
-        gemm::Parallelism::None
+    // The kernels store vectors along the columns of `c`, so the transpose is computed if the
+    // elements of its rows are neighbours.
+    let (mut a, mut b, mut c) = match c.strides()[1].abs() < c.strides()[0].abs() {
+        true => (b.reversed_axes(), a.reversed_axes(), c.reversed_axes()),
+        false => (a, b, c),
     };
+    // The kernels require positive strides of `c` and of the terms of `a`.
+    if c.strides()[0] < 0 {
+        c.invert_axis(Axis(0));
+        a.invert_axis(Axis(0));
+    }
+    if c.strides()[1] < 0 {
+        c.invert_axis(Axis(1));
+        b.invert_axis(Axis(1));
+    }
+    if a.strides()[1] < 0 {
+        a.invert_axis(Axis(1));
+        b.invert_axis(Axis(0));
+    }
+    let threads = if parallel {
+        Parallelism::Rayon(0)
+    } else {
+        Parallelism::None
+    };
+    let product = T::product();
     // SAFETY: each pointer is to the element [0, 0] of a live view, and the strides are the strides
-    // of that view. The library reads a[i, k] and b[k, j] and writes c[i, j] for i < rows, k <
-    // inner and j < cols, and also reads c[i, j] if `adds` is set; by the assertions above these
-    // are elements of the views. `c` is borrowed mutably, so it overlaps neither input, and no two
-    // of its indices share an element. `T` is f32 or f64, for which the library has kernels;
-    // `Float` is sealed, so no other type can follow.
+    // of that view. The library reads a[i, k] and b[k, j] and writes c[i, j] for all rows, terms
+    // and columns, and also reads c[i, j] if `adds` is set; by the assertions above these are
+    // elements of the views. `c` is borrowed mutably, so it overlaps neither input, and no two of
+    // its indices share an element.
     unsafe {
-        gemm::gemm(
-            rows,
-            cols,
+        product(
+            a.nrows(),
+            b.ncols(),
             inner,
             c.as_mut_ptr(),
-            c_col,
-            c_row,
+            c.strides()[1],
+            c.strides()[0],
             adds,
             a.as_ptr(),
-            a_col,
-            a_row,
+            a.strides()[1],
+            a.strides()[0],
             b.as_ptr(),
-            b_col,
-            b_row,
+            b.strides()[1],
+            b.strides()[0],
             if adds { T::ONE } else { T::ZERO },
             T::ONE,
             false,
