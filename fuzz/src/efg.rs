@@ -1,13 +1,18 @@
 //! Gambit's files of game trees: any bytes are a tree or an error.
 //!
-//! Method: a tree must be equal after it is written and read again, and [`files::parse`] must agree
-//! with the reader of the format. Probabilities of chance must sum to exactly 1. A small tree must
-//! have a sequence form or an error.
+//! Method: a tree must be equal after it is written and read again. Probabilities of chance must
+//! sum to exactly 1. A small tree must have a sequence form or an error. For a part of the inputs,
+//! [`files::parse`] must agree with the reader of the format.
 
 use games::Rational;
 use games::extensive::Sequences;
 use games::files::{self, File};
 
+use crate::sample;
+
+/// One input in this number is read by both functions. Sums of long fractions take most of the
+/// time.
+const READ_TWICE: u64 = 8;
 /// Maximum number of nodes of a tree whose sequence form is built.
 const MAX_NODES: usize = 1 << 10;
 
@@ -30,13 +35,17 @@ pub fn run(bytes: &[u8]) {
             {
                 assert!(!error.to_string().is_empty());
             }
-            let parsed = files::parse(bytes).expect("both readers agree");
-            assert_eq!(parsed, File::Extensive(tree));
+            if sample::is_drawn(bytes, READ_TWICE) {
+                let parsed = files::parse(bytes).expect("both readers agree");
+                assert_eq!(parsed, File::Extensive(tree));
+            }
         }
         Err(error) => {
             assert!(!error.to_string().is_empty());
-            let parsed = files::parse(bytes);
-            assert!(!matches!(parsed, Ok(File::Extensive(_))), "{parsed:?}");
+            if sample::is_drawn(bytes, READ_TWICE) {
+                let parsed = files::parse(bytes);
+                assert!(!matches!(parsed, Ok(File::Extensive(_))), "{parsed:?}");
+            }
         }
     }
 }

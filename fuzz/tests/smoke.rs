@@ -28,7 +28,7 @@ macro_rules! smoke {
 
 smoke! {
     bench_record: 25_000,
-    efg: 2_000,
+    efg: 4_000,
     einsum: 25_000,
     game: 1_500,
     idx: 50_000,
@@ -42,7 +42,7 @@ smoke! {
     safetensors: 50_000,
     scenario: 10_000,
     state_dict: 2_500,
-    tensor_program: 2_500,
+    tensor_program: 10_000,
     trace: 2_000,
     trace_chrome: 5_000,
     trace_csv: 12_000,

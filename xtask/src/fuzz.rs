@@ -358,7 +358,11 @@ impl Programs {
             progress.write(&file, commit)?;
         }
         let mut replay = self.command(name, Build::Checked);
-        let replayed = self.finish(replay.args(["-runs=0", "-print_coverage=1"]), name)?;
+        replay
+            .args(["-runs=0", "-print_coverage=1"])
+            // The targets check everything for each input, not for a part of the inputs.
+            .env("FUZZ_ALL", "1");
+        let replayed = self.finish(&mut replay, name)?;
         let corpus = files(&corpus)?;
         Ok(Done {
             progress,
