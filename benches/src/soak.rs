@@ -136,7 +136,8 @@ pub fn jobs() -> Vec<Job> {
 
 /// Returns a name as part of the name of a job: lower case, with a hyphen for each run of other
 /// characters than letters, digits and dots.
-fn slug(name: &str) -> String {
+#[must_use]
+pub fn slug(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
     let parts = name.split(|c| !is_plain(c)).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("-").to_lowercase()
