@@ -336,4 +336,23 @@ mod tests {
             }
         }
     }
+    #[test]
+    fn only_long_lines_of_an_idle_device_are_divided() {
+        let is_cut = |shape: [usize; 2], limit| {
+            let x = Tensor::arange(shape[0] * shape[1]).reshape(&shape);
+            let program = x.cast(DType::F32).cumsum(1);
+            let mut scans = nests(&program)
+                .into_iter()
+                .filter(|nest| nest.scan().is_some());
+            cut(&scans.next().unwrap(), limit).is_some()
+        };
+        assert!(is_cut([3, 5000], None));
+        assert!(!is_cut([3, 20], None), "short lines");
+        assert!(!is_cut([MANY_LINES, 64], None), "many lines");
+        assert!(
+            is_cut([MANY_LINES, 64], Some(60)),
+            "too long for the driver"
+        );
+        assert!(!is_cut([3, 10], Some(1)), "one part");
+    }
 }

@@ -226,6 +226,19 @@ fn check_texts(path: &PathBuf, packing: Packing) {
     let name = format!("{packing:?}").to_lowercase();
     stated.insert("packing".to_owned(), name);
     assert!(read_back(path, &stated, &tensors).unwrap() == network(packing));
+    // One code and no thresholds fit together, but are no levels.
+    let mut changed = (texts.clone(), tensors.clone());
+    changed.0.insert("layer.1.codes".to_owned(), "0".to_owned());
+    let none = tensors["layer.1.thresholds"]
+        .slice(0, ..0)
+        .realize(&Host::new());
+    changed
+        .1
+        .insert("layer.1.thresholds".to_owned(), none.unwrap());
+    let error = read_back(path, &changed.0, &changed.1)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("expected two or more numbers"), "{error}");
     // Texts of the other packing.
     for (key, text) in [
         ("version", "2"),
