@@ -346,7 +346,7 @@ mod tests {
                 .filter(|nest| nest.scan().is_some());
             cut(&scans.next().unwrap(), limit).is_some()
         };
-        assert!(is_cut([3, 5000], None));
+        assert!(is_cut([3, 20_000], None));
         assert!(!is_cut([3, 20], None), "short lines");
         assert!(!is_cut([MANY_LINES, 64], None), "many lines");
         assert!(

@@ -122,7 +122,7 @@ pub(super) fn read<T: FileElement>(
     let mut elements = Vec::new();
     // Elements of the requested type are decoded in bulk; others are converted one by one.
     if claim.dtype.dtype() == Some(T::DTYPE) {
-        read_chunks(input, claim, |chunk| {
+        read_chunks(input, claim, size_of::<T>(), |chunk| {
             reserve(format, &mut elements, chunk.len() / size_of::<T>())?;
             T::decode(chunk, order, &mut elements).map_err(not_a_bool)
         })?;
@@ -135,7 +135,7 @@ pub(super) fn read<T: FileElement>(
             shape: claim.shape.to_vec(),
         });
     };
-    read_chunks(input, claim, |chunk| {
+    read_chunks(input, claim, size_of::<T>(), |chunk| {
         reserve(format, &mut elements, chunk.len() / element_bytes)?;
         for bytes in chunk.chunks_exact(element_bytes) {
             let number = decode(bytes, order).map_err(not_a_bool)?;
@@ -153,10 +153,12 @@ pub(super) fn read<T: FileElement>(
     Ok(elements)
 }
 
-/// Reads the bytes of an array in chunks of whole elements.
+/// Reads the bytes of an array in chunks of whole elements. In memory, an element will have
+/// `bytes_in_memory`.
 fn read_chunks(
     input: &mut impl Read,
     claim: &ArrayHeader<'_>,
+    bytes_in_memory: usize,
     mut take: impl FnMut(&[u8]) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
     let ArrayHeader { format, .. } = *claim;
@@ -166,7 +168,9 @@ fn read_chunks(
         dtype: claim.dtype.clone(),
         shape: claim.shape.to_vec(),
     };
-    let n_elements = count_in_bytes(claim.shape, element_bytes).ok_or_else(too_large)?;
+    // An empty array of a shape that is too large for a wider type has few bytes, too.
+    let widest = element_bytes.max(bytes_in_memory);
+    let n_elements = count_in_bytes(claim.shape, widest).ok_or_else(too_large)?;
     let total = n_elements * element_bytes;
     let (mut chunk, mut done) = (Vec::new(), 0);
     while done < total {

@@ -465,6 +465,29 @@ fn more_axes_than_a_tensor_has_are_refused_before_they_cost_memory() {
 }
 
 #[test]
+fn an_empty_array_that_is_too_large_for_a_wider_type_is_an_error() {
+    // 2^62 elements of two bytes fit into an address space, those of four bytes do not.
+    let side = 1_u64 << 62;
+    let text = format!("{{'descr': '<i2', 'fortran_order': False, 'shape': ({side}, 0)}}");
+    let length = u32::try_from(text.len()).unwrap().to_le_bytes();
+    let npy = [b"\x93NUMPY\x02\x00", &length[..], text.as_bytes()].concat();
+    let error = npy::read_from(&npy[..]).unwrap_err();
+    let expected = format!("npy: i16 elements of shape [{side}, 0] exceed the address space");
+    assert_eq!(error.to_string(), expected);
+
+    let text = format!(r#"{{"w":{{"dtype":"F16","shape":[{side},0],"data_offsets":[0,0]}}}}"#);
+    let length = (text.len() as u64).to_le_bytes();
+    let file = [&length[..], text.as_bytes()].concat();
+    let mut reader = Reader::new(Cursor::new(&file)).unwrap();
+    assert_eq!(reader.read("w").unwrap().shape().unwrap()[1], 0);
+    let error = reader.read_as("w", DType::F32).unwrap_err();
+    assert!(
+        matches!(error.root(), DataError::TooLarge { .. }),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_cannot_be_written_leaves_the_old_file_and_nothing_else() {
     let folder = Folder::new("failed-write");
     let x = Tensor::from_array(array![1.0_f32, 2.0]);
