@@ -168,3 +168,48 @@ impl<F: Reducer, S: Simd, const R: usize, const V: usize> Tile<'_, F, S, R, V> {
         *sums = kept;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::marker::PhantomData;
+    use std::panic::catch_unwind;
+
+    use pulp::Scalar;
+
+    use super::super::reducer::MultiplyAdd;
+    use super::*;
+
+    /// Returns the sums of products of two rows with two lanes. The second term is before the first
+    /// in the rows.
+    fn products(row_starts: [isize; 2], lane_start: isize) -> [f32; 4] {
+        let mut sums = [f32::NAN; MAX_ROWS * MAX_LANES];
+        let tile = Tile::<'_, _, Scalar, 2, 2> {
+            simd: Scalar::new(),
+            reducer: MultiplyAdd::<f32>(PhantomData),
+            terms: &Terms::new(&[[0, 0], [-1, 2]]),
+            rows: &[1.0, 2.0, 3.0],
+            lanes: &[10.0, 20.0, 30.0, 40.0],
+            row_starts,
+            lane_start,
+            continues: false,
+            sums: &mut sums,
+        };
+        tile.with_simd(Scalar::new());
+        [sums[0], sums[1], sums[2], sums[3]]
+    }
+
+    // Miri runs these tests.
+    #[test]
+    fn the_first_and_the_last_elements_are_read() {
+        // 2 * [10, 20] + 1 * [30, 40] and 3 * [10, 20] + 2 * [30, 40].
+        assert_eq!(products([1, 2], 0), [50.0, 80.0, 90.0, 140.0]);
+    }
+
+    #[test]
+    fn positions_outside_of_an_operand_panic() {
+        for (row_starts, lane_start) in [([0, 1], 0), ([1, 3], 0), ([1, 2], 1), ([1, 2], -1)] {
+            let found = catch_unwind(|| products(row_starts, lane_start));
+            assert!(found.is_err(), "{row_starts:?}, {lane_start}: {found:?}");
+        }
+    }
+}

@@ -78,7 +78,7 @@ pub(super) trait Reducer: Copy + Sync {
 
 /// The sum of products of floats.
 #[derive(Clone, Copy)]
-pub(super) struct MultiplyAdd<T>(PhantomData<T>);
+pub(super) struct MultiplyAdd<T>(pub(super) PhantomData<T>);
 
 impl<T: FloatVector> Reducer for MultiplyAdd<T> {
     type In = T;
