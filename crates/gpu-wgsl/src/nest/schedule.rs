@@ -370,3 +370,28 @@ pub(super) fn dealt_axis(nest: &LoopNest, lanes: u32) -> usize {
     let largest = || (0..sizes.len()).max_by_key(|&axis| sizes[axis]);
     enough.or_else(largest).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use tensor_core::{DType, Tensor};
+
+    use super::super::tests::{nests, schedule_limits};
+    use super::*;
+
+    #[test]
+    fn the_totals_of_a_sum_may_fill_the_memory_of_a_workgroup() {
+        let x = Tensor::arange(1 << 16).cast(DType::F32);
+        let nests = nests(&(&x * &x).sum(..));
+        let fits = |workgroup_bytes| {
+            let limits = KernelLimits {
+                workgroup_bytes,
+                ..schedule_limits()
+            };
+            let schedule = schedule(&nests[0], &limits);
+            assert!(matches!(schedule, Schedule::Lanes(2..)), "{schedule:?}");
+            fits_in_workgroup(&nests[0], &schedule, &limits)
+        };
+        // Eight bytes for each invocation.
+        assert!(fits(GROUP * 8) && !fits(GROUP * 8 - 1));
+    }
+}

@@ -246,6 +246,32 @@ fn an_index_out_of_range_is_an_error_of_its_line() {
 }
 
 #[test]
+fn an_index_out_of_range_is_found_in_any_gather_and_after_a_decision() {
+    let index = |numbers: [i32; 3]| Tensor::from_vec(&[3], numbers.to_vec());
+    let (table, longer) = (normal(&[5], 0), normal(&[9], 1));
+    for (first, second, wrong, extent) in [
+        ([0, 4, -5], [8, 9, 0], 9.0, 9),
+        ([0, 5, 1], [8, -9, 0], 5.0, 5),
+    ] {
+        // The first result decides `any`, but the wrong index after it is an error.
+        let both = table.gather(&index(first), 0) + longer.gather(&index(second), 0);
+        let decided = both.lt(1e9).any(..).cast(DType::F32);
+        for gpu in every_adapter() {
+            let executors: [&dyn Executor; 2] = [&Host::new(), gpu];
+            for (executor, program) in executors.iter().flat_map(|e| [(e, &both), (e, &decided)]) {
+                let error = program.eval::<f32>(*executor).unwrap_err();
+                let found = error.root();
+                assert!(
+                    matches!(found, Error::IndexOutOfRange { index, extent: of }
+                        if *index == wrong && *of == extent),
+                    "{error}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn an_array_longer_than_a_binding_is_one_like_others() {
     for gpu in every_adapter() {
         let limits = gpu.adapter().limits;
