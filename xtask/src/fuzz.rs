@@ -252,6 +252,15 @@ impl Build {
         }
     }
 
+    /// Returns the level of optimisation. The checked build runs the corpus only once, so it would
+    /// not make up for a longer compilation.
+    fn optimisation(self) -> &'static str {
+        match self {
+            Self::Fast => "3",
+            Self::Checked => "1",
+        }
+    }
+
     /// Returns the options for comparisons. Their traces took half of the time of programs that
     /// compute with large integers.
     fn tracing(self) -> &'static [&'static str] {
@@ -309,6 +318,7 @@ impl Programs {
             .arg(&workspace.target)
             .args(one)
             .env("CARGO_TERM_COLOR", "never")
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", build.optimisation())
             // The lines of a function contain the path of its crate.
             .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
             // Optimisation across crates takes longer than it saves in a run.

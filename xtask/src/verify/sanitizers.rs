@@ -55,7 +55,7 @@ impl Tool {
             Self::Address => &[
                 (
                     &["--package", "tensor-core", "--lib"],
-                    &["gemm", "tiles", "data", "storage"],
+                    &["gemm::", "tiles::", "data::", "storage::"],
                 ),
                 (
                     &[
@@ -76,12 +76,12 @@ impl Tool {
                     &["--package", "telemetry", "--test", "integration"],
                     &["nvml::"],
                 ),
-                (&["--package", "cluster", "--lib"], &["rows"]),
+                (&["--package", "cluster", "--lib"], &["rows::"]),
             ],
             Self::Thread => &[
                 (
                     &["--package", "tensor-core", "--lib"],
-                    &["parallel", "storage", "cache"],
+                    &["parallel::", "storage::", "cache::"],
                 ),
                 (
                     &["--package", "tensor-core", "--test", "integration"],
@@ -89,12 +89,12 @@ impl Tool {
                 ),
                 (
                     &["--package", "telemetry", "--features", "http", "--lib"],
-                    &["sampler", "serve", "ledger"],
+                    &["sampler::", "serve::", "ledger::"],
                 ),
             ],
             Self::Miri => &[(
                 &["--package", "tensor-core", "--lib"],
-                &["tiles::kernel", "storage::", "shape::"],
+                &["tiles::kernel::", "storage::", "shape::"],
             )],
         }
     }
