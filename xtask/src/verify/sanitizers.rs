@@ -123,7 +123,9 @@ impl Tool {
             cargo
                 .current_dir(&workspace.root)
                 .env("CARGO_TERM_COLOR", "never")
-                .env("CARGO_TARGET_DIR", workspace.target.join(self.id()));
+                .env("CARGO_TARGET_DIR", workspace.target.join(self.id()))
+                // Tests request more memory than there is, and expect an error.
+                .env("ASAN_OPTIONS", "allocator_may_return_null=1");
             match self {
                 Self::Miri => cargo.args(["miri", "test"]),
                 Self::Address => instrument(&mut cargo, "address")?,
