@@ -124,8 +124,9 @@ impl Tool {
                 .current_dir(&workspace.root)
                 .env("CARGO_TERM_COLOR", "never")
                 .env("CARGO_TARGET_DIR", workspace.target.join(self.id()))
-                // Tests request more memory than there is, and expect an error.
-                .env("ASAN_OPTIONS", "allocator_may_return_null=1");
+                // Tests request more memory than there is, and expect an error. The simulated NVML
+                // keeps its state after it is closed; soak runs detect leaks.
+                .env("ASAN_OPTIONS", "allocator_may_return_null=1:detect_leaks=0");
             match self {
                 Self::Miri => cargo.args(["miri", "test"]),
                 Self::Address => instrument(&mut cargo, "address")?,
@@ -184,10 +185,12 @@ fn unused(filters: &[&str], out: &str) -> Vec<String> {
 
 /// Adds the arguments that compile tests with a sanitizer.
 fn instrument<'a>(cargo: &'a mut Command, name: &str) -> Result<&'a mut Command> {
+    // A library that a test loads uses the sanitizer of the program, which has to export it.
+    let flags = format!("-Zsanitizer={name} -Clink-arg=-Wl,--export-dynamic");
     // With a target triple, build scripts and macros are compiled without the flags.
     Ok(cargo
         .args(["test", "--target", &host()?])
-        .env("RUSTFLAGS", format!("-Zsanitizer={name}")))
+        .env("RUSTFLAGS", flags))
 }
 
 /// Returns the target triple of this computer.
