@@ -43,7 +43,9 @@ fn each_job_does_a_step_without_a_fault() {
         eprintln!("{}: {} in {} s", job.name, outcome.counts, outcome.seconds);
         n_jobs += 1;
     }
-    assert!(n_jobs >= 4, "{n_jobs} jobs");
+    // Programs and training on the host and on an adapter, the sampler, and games.
+    let least = if adapter_of_the_day().is_some() { 6 } else { 4 };
+    assert!(n_jobs >= least, "{n_jobs} jobs (expected {least} or more)");
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn a_pattern_that_matches_nothing_is_wrong_usage() {
 }
 
 #[test]
-fn the_process_of_a_work_ends_with_the_program_that_started_it() {
+fn the_process_of_a_job_ends_with_the_program_that_started_it() {
     // Most of the processes end while they open the drivers of adapters.
     for _ in 0..20 {
         let mut child = Command::new(env!("CARGO_BIN_EXE_soak"))

@@ -336,6 +336,7 @@ mod tests {
             }
         }
     }
+
     #[test]
     fn only_long_lines_of_an_idle_device_are_divided() {
         let is_cut = |shape: [usize; 2], limit| {
