@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// Before time zero the power is the power at time zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PowerProfile {
-    /// The pieces in sequence; without pieces the power is 0.
+    /// The pieces in sequence; without pieces the power is 0. Pieces whose duration is not above 0
+    /// are ignored, and rejected in the scenario of a simulated machine.
     pub pieces: Vec<PowerSegment>,
     /// Whether the pieces repeat from the start after the last piece.
     #[serde(default)]
@@ -17,7 +18,7 @@ pub struct PowerProfile {
 /// A linear piece of a power profile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PowerSegment {
-    /// Duration, in s; a piece of duration 0 has no effect.
+    /// Duration, in s.
     pub lasts_s: f64,
     /// Power at the start, in W. Files may use `from`, for quantities other than power.
     #[serde(alias = "from")]
@@ -56,13 +57,13 @@ impl PowerProfile {
     #[must_use]
     pub fn power_w(&self, time_s: f64) -> f64 {
         let mut left = self.within(time_s).1;
-        for piece in &self.pieces {
+        for piece in self.lasting() {
             if left < piece.lasts_s {
                 return piece.at(left);
             }
             left -= piece.lasts_s;
         }
-        self.pieces.last().map_or(0.0, |last| last.to_w)
+        self.last_w()
     }
 
     /// Returns the energy between two times, in J; negative if `to_s` is before `from_s`.
@@ -96,7 +97,17 @@ impl PowerProfile {
     }
 
     fn ends_w(&self) -> impl Iterator<Item = f64> + '_ {
-        self.pieces.iter().flat_map(|p| [p.from_w, p.to_w])
+        self.lasting().flat_map(|p| [p.from_w, p.to_w])
+    }
+
+    /// Returns the power that is held after the last piece, in W.
+    fn last_w(&self) -> f64 {
+        self.lasting().last().map_or(0.0, |last| last.to_w)
+    }
+
+    /// Returns the pieces whose duration is above 0.
+    fn lasting(&self) -> impl Iterator<Item = &PowerSegment> {
+        self.pieces.iter().filter(|piece| piece.lasts_s > 0.0)
     }
 
     /// Returns the energy since time zero, in J; for times before zero, minus the energy up to
@@ -107,24 +118,23 @@ impl PowerProfile {
         }
         let (rounds, mut left) = self.within(time_s);
         let whole: f64 = self
-            .pieces
-            .iter()
+            .lasting()
             .map(|piece| piece.energy_j(piece.lasts_s))
             .sum();
         let mut energy = rounds * whole;
-        for piece in &self.pieces {
+        for piece in self.lasting() {
             let time = left.min(piece.lasts_s);
             energy += piece.energy_j(time);
             left -= time;
         }
-        energy + left * self.pieces.last().map_or(0.0, |last| last.to_w)
+        energy + left * self.last_w()
     }
 
     /// Returns the number of completed rounds at a time, and the time since the start of the
     /// current round, in s.
     fn within(&self, time_s: f64) -> (f64, f64) {
         let time_s = time_s.max(0.0);
-        let round_s: f64 = self.pieces.iter().map(|piece| piece.lasts_s).sum();
+        let round_s: f64 = self.lasting().map(|piece| piece.lasts_s).sum();
         if !self.repeats || round_s <= 0.0 {
             return (0.0, time_s);
         }
@@ -145,12 +155,7 @@ impl PowerSegment {
     }
 
     fn at(&self, time_s: f64) -> f64 {
-        let share = if self.lasts_s > 0.0 {
-            time_s / self.lasts_s
-        } else {
-            0.0
-        };
-        self.from_w + (self.to_w - self.from_w) * share
+        self.from_w + (self.to_w - self.from_w) * (time_s / self.lasts_s)
     }
 
     /// Returns the energy of the first `time_s` seconds of the piece, in J.
@@ -189,16 +194,17 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_of_duration_0_has_no_effect() {
+    fn a_piece_without_a_duration_above_0_has_no_effect() {
         let level = PowerSegment::level(2.0, 60.0);
-        let none = PowerSegment::level(0.0, 1e3);
-        for repeats in [true, false] {
+        for (lasts_s, repeats) in [(0.0, true), (0.0, false), (-1.0, false), (f64::NAN, true)] {
+            let none = PowerSegment::level(lasts_s, 1e3);
             let [with, without] = [vec![none, level, none], vec![level]]
                 .map(|pieces| PowerProfile { pieces, repeats });
-            for (from_s, to_s) in [(0.0, 0.0), (0.0, 1.0), (0.5, 1.9)] {
+            for (from_s, to_s) in [(0.0, 0.0), (0.0, 1.0), (0.5, 1.9), (-1.0, 7.0)] {
                 assert_eq!(with.energy_j(from_s, to_s), without.energy_j(from_s, to_s));
                 assert_eq!(with.power_w(to_s), without.power_w(to_s));
             }
+            assert_eq!([with.lowest_w(), with.peak_w()], [60.0, 60.0]);
         }
     }
 
