@@ -18,6 +18,9 @@ use super::{scan, scan_parts};
 use crate::limits::KernelLimits;
 use crate::tiles::{ShapeClass, Tile};
 
+/// Minimum number of output elements for which one invocation per element keeps a device busy.
+const MANY: usize = 1 << 15;
+
 /// The structure of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Schedule {
@@ -72,8 +75,6 @@ impl Schedule {
 ///    them and the table of tiles does not select the tree.
 /// 3. Otherwise one invocation per element.
 pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
-    /// Minimum number of output elements for which one invocation per element keeps a device busy.
-    const MANY: usize = 1 << 15;
     /// Minimum number of terms for each invocation before the tree reduction.
     const LEAST: usize = 4;
     /// Minimum number of invocations of a workgroup with one element. A smaller workgroup would
@@ -377,6 +378,7 @@ mod tests {
 
     use super::super::tests::{nests, schedule_limits};
     use super::*;
+    use crate::limits::Binding;
 
     #[test]
     fn the_totals_of_a_sum_may_fill_the_memory_of_a_workgroup() {
@@ -393,5 +395,56 @@ mod tests {
         };
         // Eight bytes for each invocation.
         assert!(fits(GROUP * 8) && !fits(GROUP * 8 - 1));
+    }
+
+    #[test]
+    fn every_window_must_fit_into_a_workgroup() {
+        // Indices with a step: with the step 1, invocations would share elements in any window.
+        let indices = Tensor::arange(16).reshape(&[8, 2]).slice(1, 0..1);
+        let terms = indices.cast(DType::F32);
+        let divided = |n_outputs: usize, workgroup_bytes| {
+            let x = Tensor::from_vec(&[n_outputs], vec![0.0_f32; n_outputs]);
+            let limits = KernelLimits {
+                workgroup_bytes,
+                binding: Binding {
+                    bytes: 4 * MANY as u64,
+                    alignment: 256,
+                },
+                ..schedule_limits()
+            };
+            let nest = nests(&(&terms * &x).sum(0)).remove(0);
+            let lens = vec![n_outputs; nest.inputs.len()];
+            match divide(&nest, &lens, &limits) {
+                None => 0,
+                Some(Division::Windows(windows)) => windows.len(),
+                Some(other) => panic!("{other:?}"),
+            }
+        };
+        // Two windows of `MANY` elements need no workgroup memory. With an element less in the
+        // second window, two invocations share each of its elements.
+        assert_eq!(
+            [2 * MANY, 2 * MANY - 1].map(|n| divided(n, 1 << 10)),
+            [2, 0]
+        );
+        assert_eq!(
+            [2 * MANY, 2 * MANY - 1].map(|n| divided(n, 1 << 14)),
+            [2, 2]
+        );
+    }
+
+    #[test]
+    fn passes_of_a_product_contain_the_calls_of_both_factors() {
+        let [x, y] = [3.0_f32, 5.0].map(|value| Tensor::from_vec(&[96, 96], vec![value; 96 * 96]));
+        let passes = |x: &Tensor, y: &Tensor| {
+            let nests = nests(&x.matmul(y));
+            assert_eq!(nests.len(), 1);
+            let schedule = schedule(&nests[0], &schedule_limits());
+            assert!(matches!(schedule, Schedule::Blocks(_)), "{schedule:?}");
+            n_passes(&nests[0], &schedule)
+        };
+        let plain = passes(&x, &y);
+        let [left, right] = [passes(&x.rem(7.0), &y), passes(&x, &y.rem(7.0))];
+        assert!(plain < left && plain < right, "{plain} {left} {right}");
+        assert_eq!(passes(&x.rem(7.0), &y.rem(7.0)), left + right - plain);
     }
 }

@@ -464,3 +464,29 @@ pub(super) fn unit(exponent: i32) -> f32 {
 fn rounded_to_i32(x: f64) -> i32 {
     x.round() as i32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_may_take_half_of_the_range_of_a_sum() {
+        let add = |largest: f64| {
+            let mut rounded = Rounded {
+                n_outputs: 1,
+                offsets: vec![],
+                exponents: vec![],
+                bounds: vec![],
+            };
+            rounded.add(0, &[1.0], largest, &[])
+        };
+        // Half a unit for each of so many counts, and two more, are half of `i32::MAX`.
+        let most = f64::from(i32::MAX) - 4.0;
+        assert!(add(most).is_ok());
+        let error = add(most + 1.0).unwrap_err();
+        assert!(
+            matches!(error, Error::SumOverflow { n_products: 1, .. }),
+            "{error}"
+        );
+    }
+}

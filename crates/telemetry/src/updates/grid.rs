@@ -192,4 +192,35 @@ mod tests {
         assert_eq!(filled(0.5, Some(1.875))[..2], [1.875, 2.5]);
         assert_eq!(filled(0.5, Some(2.125))[..2], [2.125, 3.5]);
     }
+
+    #[test]
+    fn changes_more_than_half_a_block_earlier_do_not_vote() {
+        // Reads every 0.1 s. Updates at 0.05 s of each second change the value in 16 s to 31 s,
+        // updates at 0.55 s in 70 s to 79 s. The second block is 64 s to 128 s, and it has no other
+        // changes after 32 s, so it follows the later and fewer ones.
+        let value = |time_s: f64| {
+            let early = (time_s - 0.05).floor().clamp(15.0, 31.0);
+            early + (time_s - 0.55).floor().clamp(69.0, 79.0)
+        };
+        let series: Vec<(f64, f64)> = (0..1200)
+            .map(|i| f64::from(i) / 10.0)
+            .map(|time_s| (time_s, value(time_s)))
+            .collect();
+        let updates = on_grid(&series, 1.0);
+        for (block, phase_s) in [(1.0..63.0, 0.05), (66.0..119.0, 0.55)] {
+            let of_block = updates
+                .iter()
+                .filter(|update| block.contains(&update.time_s));
+            let phases: Vec<f64> = of_block
+                .map(|update| update.time_s.rem_euclid(1.0))
+                .collect();
+            assert!(phases.len() >= 50, "{phases:?}");
+            for phase in phases {
+                assert!(
+                    (phase - phase_s).abs() <= 0.06,
+                    "{phase} in the block {block:?}"
+                );
+            }
+        }
+    }
 }
