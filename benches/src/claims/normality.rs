@@ -244,10 +244,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[0.3947],
             reading: Reading::Printed(4),
-            measure: || {
-                let least = grid(1e-3, 0.5).map(decay).fold(f64::INFINITY, f64::min);
-                Ok(Some(vec![least]))
-            },
+            measure: || Ok(Some(vec![least(grid(1e-3, 0.5).map(decay))])),
         }),
         expected: Verdict::HoldsWithCorrection,
         measure: || {
@@ -305,11 +302,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: || {
             const STEP: f64 = 1e-5;
             let ratio = |k: f64, y: f64| ln_ratio(k, y).exp();
-            let mut worst = [0.0_f64; 2];
-            for (k, y) in [8.0, 27.0, 100.0]
-                .into_iter()
-                .flat_map(|k| grid(-5.0, 5.0).map(move |y| (k, y)))
-            {
+            let differences = |(k, y): (f64, f64)| {
                 let factor = (y.powi(3) / (2.0 * (k + y))).exp() / (2.0 * (k + y).powf(3.5));
                 let by_y =
                     k.powf(1.5) * (-3.0 * k + y * y * (3.0 * k + 2.0 * y) - 3.0 * y) * factor;
@@ -319,10 +312,17 @@ pub(super) const CLAIMS: &[Claim] = &[
                 // The derivatives have zeros, so differences are relative to the larger of the
                 // derivative and its typical size.
                 let size = ratio(k, y) / k;
-                worst[0] = worst[0].max((by_y - central_y).abs() / size.max(by_y.abs()));
-                worst[1] = worst[1].max((by_k - central_k).abs() / (size / k).max(by_k.abs()));
-            }
-            Ok(Some(worst.to_vec()))
+                [
+                    (by_y - central_y) / size.max(by_y.abs()),
+                    (by_k - central_k) / (size / k).max(by_k.abs()),
+                ]
+            };
+            let points = [8.0, 27.0, 100.0]
+                .into_iter()
+                .flat_map(|k| grid(-5.0, 5.0).map(move |y| (k, y)));
+            let differences: Vec<[f64; 2]> = points.map(differences).collect();
+            let worst = |by: usize| largest(differences.iter().map(|both| both[by]));
+            Ok(Some(vec![worst(0), worst(1)]))
         },
     },
     Claim {
@@ -341,11 +341,8 @@ pub(super) const CLAIMS: &[Claim] = &[
                 let right = grid(k.cbrt(), 40.0).map(move |y| slope(k, y));
                 right.chain(grid(-0.99 * k, -k.cbrt()).map(move |y| slope(k, y)))
             };
-            let least = [8.0, 27.0, 1e3]
-                .into_iter()
-                .flat_map(sides)
-                .fold(f64::INFINITY, f64::min);
-            Ok(Some(vec![-least]))
+            let slopes = [8.0, 27.0, 1e3].into_iter().flat_map(sides);
+            Ok(Some(vec![-least(slopes)]))
         },
     },
     Claim {
@@ -525,6 +522,18 @@ fn grid(low: f64, high: f64) -> impl Iterator<Item = f64> {
 fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
     let sizes = values.into_iter().map(f64::abs);
     sizes.max_by(f64::total_cmp).unwrap_or(f64::NAN)
+}
+
+/// Returns the least number; NaN if there is none or if one of them is NaN. `f64::min` ignores NaN.
+fn least(values: impl IntoIterator<Item = f64>) -> f64 {
+    let least = values.into_iter().reduce(|least, value| {
+        if value < least || value.is_nan() {
+            value
+        } else {
+            least
+        }
+    });
+    least.unwrap_or(f64::NAN)
 }
 
 /// Returns the difference between the printed density at y = 1 with this k and the true density for

@@ -416,13 +416,18 @@ fn from_any_parabola(joules: &[f64]) -> f64 {
         difference.abs() / rounded
     };
     let n = joules.len();
-    let mut most = 0.0_f64;
+    let mut ratios = vec![];
     for (a, b) in (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))) {
         for (c, d) in (b + 1..n).flat_map(|c| (c + 1..n).map(move |d| (c, d))) {
-            most = most.max(missed([a, b, c, d]));
+            ratios.push(missed([a, b, c, d]));
         }
     }
-    most
+    // `f64::max` ignores NaN.
+    ratios
+        .into_iter()
+        .map(f64::abs)
+        .max_by(f64::total_cmp)
+        .unwrap_or(f64::NAN)
 }
 
 /// Returns the CUDA version of the notes' driver.

@@ -12,7 +12,7 @@
 //! Source: the blog note "Normality of Inverse Gaussian", whose script evaluates this distribution
 //! with SciPy.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use distributions::InverseGaussian;
 use distributions::gpu::{self, Batch};
 use gpu_wgsl::{Buffer, Gpu};
@@ -295,7 +295,9 @@ fn goodness(mut sample: Vec<f64>) -> Result<()> {
         let (cdf, rank) = (textbook_cdf(x), f64::from(rank));
         (cdf - rank / n).max((rank + 1.0) / n - cdf)
     });
-    let statistic = n.sqrt() * steps.fold(0.0, f64::max);
+    // `f64::max` ignores NaN.
+    let largest = steps.map(f64::abs).max_by(f64::total_cmp);
+    let statistic = n.sqrt() * largest.context("there are no draws")?;
     compare(
         [statistic],
         [0.0_f64],

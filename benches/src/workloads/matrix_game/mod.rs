@@ -183,11 +183,11 @@ pub(super) fn nash_conv(gain: impl Fn(usize, usize) -> f64, rows: &[f64], cols: 
         let each = rows.iter().enumerate();
         each.map(|(row, p)| gain(row, col) * p).sum::<f64>()
     };
-    let best_row = (0..rows.len())
-        .map(of_row)
-        .fold(f64::NEG_INFINITY, f64::max);
-    let best_col = (0..cols.len()).map(of_col).fold(f64::INFINITY, f64::min);
-    best_row - best_col
+    // `f64::max` and `f64::min` ignore NaN. A NaN in a strategy makes all sums of the other player
+    // NaN.
+    let best_row = (0..rows.len()).map(of_row).max_by(f64::total_cmp);
+    let best_col = (0..cols.len()).map(of_col).min_by(f64::total_cmp);
+    best_row.unwrap_or(f64::NAN) - best_col.unwrap_or(f64::NAN)
 }
 
 impl Problem for Square {

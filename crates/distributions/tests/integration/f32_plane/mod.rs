@@ -120,7 +120,6 @@ fn in_f64(function: Function, distribution: &InverseGaussian, x: f64) -> f64 {
 /// Returns the Kolmogorov statistic of draws, times the square root of the number of draws. The
 /// result exceeds 2.3 by chance once in 20,000 runs.
 pub(crate) fn kolmogorov(distribution: &InverseGaussian, mut draws: Vec<f32>) -> f64 {
-    // `f64::max` below ignores NaN.
     assert!(!draws.iter().any(|x| x.is_nan()), "a draw is NaN");
     draws.sort_by(f32::total_cmp);
     let n = draws.len() as f64;
@@ -128,5 +127,8 @@ pub(crate) fn kolmogorov(distribution: &InverseGaussian, mut draws: Vec<f32>) ->
         let p = distribution.cdf((*x).into());
         (p - i as f64 / n).max((i + 1) as f64 / n - p)
     };
-    draws.iter().enumerate().map(gap).fold(0.0, f64::max) * n.sqrt()
+    let gaps = draws.iter().enumerate().map(gap);
+    // `f64::max` ignores NaN.
+    let largest = gaps.map(f64::abs).max_by(f64::total_cmp);
+    largest.expect("there are draws") * n.sqrt()
 }

@@ -109,7 +109,6 @@ pub(crate) fn table(name: &str) -> Vec<HashMap<String, String>> {
 /// Returns the Kolmogorov statistic of draws against a distribution function, times the square root
 /// of the number of draws.
 pub(crate) fn kolmogorov(mut draws: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
-    // `f64::max` below ignores NaN.
     assert!(!draws.iter().any(|x| x.is_nan()), "a draw is NaN");
     draws.sort_by(f64::total_cmp);
     let n = draws.len() as f64;
@@ -117,5 +116,7 @@ pub(crate) fn kolmogorov(mut draws: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
         let (cdf, rank) = (cdf(x), f64::from(rank));
         (cdf - rank / n).max((rank + 1.0) / n - cdf)
     });
-    n.sqrt() * steps.fold(0.0, f64::max)
+    // `f64::max` ignores NaN.
+    let largest = steps.map(f64::abs).max_by(f64::total_cmp);
+    n.sqrt() * largest.expect("there are draws")
 }
