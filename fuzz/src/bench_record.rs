@@ -10,7 +10,7 @@ use crate::sample;
 
 /// Maximum number of rows of a record that is rendered.
 const MAX_ROWS: usize = 16;
-/// One input in this number is rendered, which takes longer than all other checks.
+/// Number of inputs of which one is rendered. This takes longer than all other checks.
 const RENDERED: u64 = 16;
 
 /// Checks the reader of records, and the reports.

@@ -10,7 +10,7 @@ use games::files::{self, File};
 
 use crate::sample;
 
-/// One input in this number is read by both functions. Sums of long fractions take most of the
+/// Number of inputs of which one is read by both functions. Sums of long fractions take most of the
 /// time.
 const READ_TWICE: u64 = 8;
 /// Maximum number of nodes of a tree whose sequence form is built.

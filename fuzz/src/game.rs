@@ -31,7 +31,7 @@ const MAX_ITERATIONS: usize = 8;
 const MAX_PAYOFF: f64 = 1e150;
 /// Time limit of a proof.
 const PROOF_TIME: Duration = Duration::from_millis(2);
-/// One input in this number has proofs, which may take `PROOF_TIME` each.
+/// Number of inputs of which one has proofs. A proof takes up to `PROOF_TIME`.
 const PROOFS: u64 = 32;
 /// Tolerance of the sum of the probabilities of a strategy.
 const SUM_TOLERANCE: f64 = 1e-9;

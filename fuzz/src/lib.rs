@@ -36,6 +36,8 @@ mod trace_files;
 pub mod trace_json_lines;
 pub mod trace_semicolon_csv;
 
+pub use sample::with_all_checks;
+
 /// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {

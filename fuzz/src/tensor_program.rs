@@ -23,7 +23,7 @@ use tensor_core::{
 use crate::sample;
 use crate::source::Source;
 
-/// One program in this number is evaluated, which takes longer than to build it.
+/// Number of programs of which one is evaluated. This takes longer than to build the program.
 const EVALUATED: u64 = 4;
 /// Maximum number of instructions.
 const MAX_INSTRUCTIONS: usize = 12;
