@@ -70,7 +70,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Creates the outcome of a job that ended without one of its own.
+    /// Creates the outcome of a job whose process ended without an outcome.
     #[must_use]
     pub fn failed(job: &str, seed: u64, text: &str) -> Self {
         let mut outcome = Self {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_work_that_leaks_grows() {
+    fn a_job_that_leaks_grows() {
         let mut leaked = Vec::new();
         let leaking = outcome(PLAN.time, move |_| {
             leaked.push(vec![1_u8; 1 << 20]);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_work_ends_after_many_faults_and_a_fault_at_the_end_counts() {
+    fn a_job_ends_after_many_faults_and_a_fault_at_the_end_counts() {
         let failing = outcome(Duration::from_secs(3600), |_| Err(anyhow!("wrong")));
         assert_eq!(failing.steps, MAX_FAULTS);
         assert_eq!(failing.n_faults, MAX_FAULTS + 1);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_work_that_cannot_start_is_a_fault() {
+    fn a_job_that_cannot_start_is_a_fault() {
         let start = || Err::<Calls<fn(u64) -> Result<()>>, _>(anyhow!("no adapter"));
         let outcome = run(&Job::new("test", start), PLAN, &mut |_| ());
         assert_eq!((outcome.steps, outcome.n_faults), (MAX_FAULTS, MAX_FAULTS));

@@ -8,8 +8,8 @@
 //! neither number, and a leak changes both. The memory is flat if both are at most the larger of
 //! [`LEAST_BOUND`] and [`SHARE`] of the first median.
 //! Bound: an allocator returns free memory late, and a table that doubles adds megabytes at once.
-//! The jobs that are flat stay within 8 MiB for an hour (`xtask/record/soak.json`), and a leak of
-//! 200 bytes in each of 100,000 results exceeds it. Large caches vary with their content, hence the
+//! The growth of each job is in `xtask/record/soak.json`; a leak of 200 bytes in each of 100,000
+//! results exceeds the bound. Large caches vary with their content, hence the
 //! share of 2 %.
 //! [`Growth::least_leak`] is the leak per result that a run would have found.
 //! Source: Sen 1968, "Estimates of the regression coefficient based on Kendall's tau".

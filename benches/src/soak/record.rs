@@ -20,7 +20,7 @@ use super::memory::Growth;
 
 /// Schema version; it is incremented only if a key changes its meaning.
 pub const SCHEMA: u32 = 1;
-/// Duration from which on a run must have a verdict on its memory, in seconds.
+/// Shortest duration of a run that must have a verdict on its memory, in seconds.
 const LONG_S: f64 = 600.0;
 /// Path of the record in the workspace.
 pub const PATH: &str = "xtask/record/soak.json";
@@ -42,7 +42,7 @@ pub struct Entry {
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Whether all results were right and the memory was flat; `null` if the run was too short for
-    /// a verdict on the memory. A long run without a verdict is not right.
+    /// a verdict on the memory, and `false` if a long run has no verdict.
     pub ok: Option<bool>,
     /// Command that repeats the run.
     pub command: String,
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_outcome_replaces_only_that_of_the_same_work() {
+    fn a_later_outcome_replaces_only_that_of_the_same_job() {
         let name = format!("soak-record-{}.json", std::process::id());
         let path = std::env::temp_dir().join(name);
         for (job, seconds) in [("b", 1.0), ("a", 2.0), ("b", 3.0)] {

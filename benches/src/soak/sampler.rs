@@ -37,7 +37,7 @@ use long::Long;
 /// Smallest share of energies whose interval contains the true energy; the share that the tests of
 /// `telemetry` require.
 const LEAST_COVERED: f64 = 0.95;
-/// Number of energies from which on the share is checked.
+/// Smallest number of energies whose share is checked.
 const LEAST_CHECKED: u64 = 200;
 /// Number of windows per GPU and step.
 const N_WINDOWS: usize = 4;
@@ -112,7 +112,7 @@ impl Known {
         let Self { n_all, n_known } = self;
         ensure!(
             n_all < LEAST_CHECKED || n_known as f64 >= LEAST_KNOWN * n_all as f64,
-            "{n_known} of {n_all} windows {when} have an energy (expected a share of {LEAST_KNOWN})"
+            "{n_known} of {n_all} windows {when} have an energy (expected a share of at least {LEAST_KNOWN})"
         );
         Ok(())
     }

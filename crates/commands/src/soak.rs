@@ -12,7 +12,8 @@ use clap::Parser;
     version,
     args_override_self = true,
     after_help = "A fault is recorded with the seed of its step; `--only NAME --seed SEED --minutes 0` repeats that step.\n\
-                  If the process of a job ends, its step is unknown, and the first seed is recorded.\n\
+                  A fault of all steps together needs the whole run: the command in the record repeats it.\n\
+                  If the process of a job crashes, its step is unknown, and the first seed is recorded.\n\
                   Exit codes: 0; 1 if a result was wrong or the memory grew; 2 for wrong usage; 130 if interrupted, with \
                   the finished jobs recorded."
 )]

@@ -44,8 +44,19 @@ impl BuildFacts {
         // Cargo sets this variable to the folder of the package; without cargo, use the current
         // folder.
         let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| ".".to_owned());
+        let git = |arguments: &[&str]| answer("git", &[&["-C", &folder], arguments].concat());
+        // Records that a run has written do not change what the next run measures.
+        let changes = git(&[
+            "status",
+            "--porcelain",
+            "--untracked-files=normal",
+            "--",
+            ":/",
+            ":(top,exclude)*/record/*",
+        ]);
+        let ending = changes.map_or("", |_| "-dirty");
         Self {
-            commit: answer("git", &["-C", &folder, "describe", "--always", "--dirty"]),
+            commit: git(&["rev-parse", "--short", "HEAD"]).map(|hash| hash + ending),
             rustc: answer("rustc", &["--version"]),
         }
     }

@@ -1,7 +1,7 @@
 //! A sampler in real time on a simulated NVML.
 //!
 //! Method: the machine has faults every minute; the sampler has memory for few rows, and a file
-//! that begins again whenever it is full. At each step of the job, the energy of the last seconds
+//! that is truncated at its maximum length. At each step of the job, the energy of the last seconds
 //! is compared with that of the model.
 
 use std::fs::File;
@@ -27,7 +27,7 @@ const CAPACITY: usize = 4096;
 const WINDOW: Duration = Duration::from_secs(5);
 /// Longest time without a row of the first GPU. A busy machine may stop a thread for seconds.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Length of the file that begins again, in bytes.
+/// Maximum length of the file, in bytes.
 const FILE_BYTES: u64 = 4 << 20;
 /// Number of minutes for which the long scenario has faults.
 const MINUTES: u64 = 600;
@@ -41,7 +41,7 @@ pub(super) struct Long {
     known: Known,
 }
 
-/// A file that begins again whenever it is full.
+/// A file that is truncated when it reaches its maximum length.
 struct Ring {
     file: File,
     n_bytes: u64,
@@ -133,7 +133,7 @@ impl Long {
         );
         ensure!(
             pause <= LONGEST_PAUSE,
-            "the sampler in real time read nothing for {pause:?}"
+            "the sampler in real time read no row for {pause:?} (expected at most {LONGEST_PAUSE:?})"
         );
         self.known.add(energy.is_some());
         let Some(energy) = energy else {
@@ -158,6 +158,7 @@ impl Long {
         counts.add("energies in real time", 1);
         Ok(())
     }
+
     /// Checks the windows of all steps together.
     pub(super) fn finish(&self) -> Result<()> {
         self.known.check("in real time")
