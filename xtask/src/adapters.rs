@@ -299,7 +299,8 @@ pub(crate) fn compiler(workspace: &Workspace) -> Result<Option<(&'static str, Os
 
 /// Returns the files that determine which adapters a program finds, sorted: devices, the files in
 /// which the Vulkan loader finds drivers, each with its text, and the libraries of the drivers,
-/// each with its length and time.
+/// each with its length and time. The user's files are in folders of the user, and in environment
+/// variables of the loader.
 pub(crate) fn files(workspace: &Workspace) -> Vec<(PathBuf, String)> {
     let mut files: Vec<_> = entries(Path::new("/dev/dri"))
         .chain(entries(Path::new("/dev")).filter(|path| {
@@ -308,36 +309,63 @@ pub(crate) fn files(workspace: &Workspace) -> Vec<(PathBuf, String)> {
         }))
         .map(|device| (device, String::new()))
         .collect();
+    let of_user = ["XDG_DATA_HOME", "HOME"]
+        .into_iter()
+        .zip(["", ".local/share"]);
+    let of_user = of_user.filter_map(|(name, below)| {
+        let home = PathBuf::from(env::var_os(name)?);
+        Some(home.join(below).join("vulkan/icd.d"))
+    });
     let folders = LOADER_FOLDERS.map(PathBuf::from).into_iter();
-    for folder in folders.chain([folder(workspace)]) {
-        let of_loader = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "json");
-        for path in entries(&folder).filter(of_loader) {
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            let parsed: Value = serde_json::from_str(&text).unwrap_or_default();
-            if let Some(library) = parsed["ICD"]["library_path"].as_str() {
-                let library = library_path(&folder, library);
-                let found = fs::metadata(&library).ok();
-                let stamp = found.map(|found| (found.len(), found.modified().ok()));
-                files.push((library, format!("{stamp:?}")));
-            }
-            files.push((path, text));
-        }
+    let mut places: Vec<PathBuf> = folders.chain([folder(workspace)]).chain(of_user).collect();
+    for name in CHOSEN.into_iter().chain([FILES]) {
+        places.extend(env::split_paths(&env::var_os(name).unwrap_or_default()));
     }
+    files.extend(loader_files(places));
     files.sort();
     files
 }
 
-/// Returns the path of a driver's library. A name without a folder, as in NVIDIA's file, is that of
-/// a library of the system.
-fn library_path(folder: &Path, library: &str) -> PathBuf {
+/// Returns the files of the Vulkan loader in folders, and single files, each with its text, and the
+/// libraries that they name, each with its length and time.
+fn loader_files(places: Vec<PathBuf>) -> Vec<(PathBuf, String)> {
+    let of_loader = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "json");
+    let paths = places.into_iter().flat_map(|place| match place.is_dir() {
+        true => entries(&place).filter(of_loader).collect(),
+        false => vec![place],
+    });
+    let mut files = Vec::new();
+    for path in paths {
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        let parsed: Value = serde_json::from_str(&text).unwrap_or_default();
+        if let Some(library) = parsed["ICD"]["library_path"].as_str() {
+            let folder = path.parent().unwrap_or(Path::new("/"));
+            for library in libraries(folder, library) {
+                let found = fs::metadata(&library).ok();
+                let stamp = found.map(|found| (found.len(), found.modified().ok()));
+                files.push((library, format!("{stamp:?}")));
+            }
+        }
+        files.push((path, text));
+    }
+    files
+}
+
+/// Returns the possible paths of a driver's library. A name without a folder, as in NVIDIA's file,
+/// is that of a library of the system, which may have several for different processors.
+fn libraries(folder: &Path, library: &str) -> Vec<PathBuf> {
     if library.contains('/') {
-        return folder.join(library);
+        return vec![folder.join(library)];
     }
     let systems = ["/usr/lib64", "/usr/lib", "/usr/local/lib"].map(PathBuf::from);
     let inside = entries(Path::new("/usr/lib")).filter(|path| path.is_dir());
-    let mut found = systems.into_iter().chain(inside);
-    let found = found.find_map(|folder| Some(folder.join(library)).filter(|path| path.exists()));
-    found.unwrap_or_else(|| library.into())
+    let paths = systems
+        .into_iter()
+        .chain(inside)
+        .map(|folder| folder.join(library));
+    paths.filter(|path| path.exists()).collect()
 }
 
 /// Returns the paths of a folder's entries; none if the folder cannot be read.
@@ -517,6 +545,23 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(found.name, "Mesa 25.0.7-2");
         assert_eq!((found.library, found.compiler), (library, Some(compiler)));
+    }
+
+    #[test]
+    fn a_changed_library_of_a_driver_changes_the_files_of_the_loader() {
+        let folder = TemporaryFolder::create(&env::temp_dir(), "xtask-loader").unwrap();
+        let (json, library) = (folder.path().join("a.json"), folder.path().join("lib.so"));
+        fs::write(&json, r#"{"ICD": {"library_path": "./lib.so"}}"#).unwrap();
+        fs::write(folder.path().join("notes.txt"), "").unwrap();
+        let files = |place: &Path| loader_files(vec![place.to_owned(), "/no/file".into()]);
+        for place in [folder.path(), &json] {
+            fs::write(&library, "1").unwrap();
+            let before = files(place);
+            assert_eq!(before.len(), 2, "{before:?}");
+            fs::write(&library, "22").unwrap();
+            let after = files(place);
+            assert!(before != after && before[1] == after[1], "{after:?}");
+        }
     }
 
     #[test]

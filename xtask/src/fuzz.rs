@@ -6,7 +6,8 @@
 //! executions run without a sanitizer, which is faster, in slices of a few minutes: a run that was
 //! interrupted goes on after its last finished slice. The corpus that grows during a run is in
 //! cargo's target folder, in addition to the small corpus in `fuzz/corpus`. Each slice begins with
-//! the corpus; these executions are not counted. After the run, the whole corpus is replayed with
+//! the corpus; these executions are not counted. A run begins with the failing inputs of earlier
+//! runs, and fails as long as one of them fails. After the run, the whole corpus is replayed with
 //! `AddressSanitizer`, which detects errors of memory and finds the names of the covered functions.
 //! Edges count if their function is in a file of this workspace and at least one of its edges was
 //! reached, so that code which a target never calls does not count.
@@ -15,6 +16,7 @@
 
 use std::collections::VecDeque;
 use std::env;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -27,9 +29,8 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tool_io::{TemporaryFolder, exit, output};
 
-use crate::process::{self, Finished, Interrupted, OutputLine, spinner, tail};
+use crate::process::{self, Finished, Interrupted, OutputLine, nightly, spinner, tail};
 use crate::record::{self, Record};
-use crate::toolchain::nightly;
 use crate::workspace::Workspace;
 
 mod libfuzzer;
@@ -106,6 +107,23 @@ enum Build {
     Checked,
 }
 
+/// The error of a target that found a fault.
+#[derive(Debug)]
+struct Fault {
+    /// The executions up to the fault.
+    progress: Progress,
+    /// The last lines of the target's output, with the folder of the failing input.
+    text: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Fault {}
+
 /// The result of a target that found no fault.
 struct Done {
     progress: Progress,
@@ -153,10 +171,10 @@ fn run_all(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     process::end_children_on_stop()?;
-    let circumstances = circumstances(&workspace.root)?;
-    let commit = circumstances["commit"].as_str().unwrap_or_default();
+    let commit = record::commit(&workspace.root);
+    let circumstances = circumstances(commit.as_deref())?;
+    let record = Record::open(&workspace, "fuzz", "target")?;
     let programs = Programs::build(&workspace, &selected)?;
-    let record = Record::open(&workspace, "fuzz", "target");
     let queue = Mutex::new(VecDeque::from(selected));
     let faults = thread::scope(|scope| {
         let work = || -> Result<Vec<String>> {
@@ -168,14 +186,16 @@ fn run_all(options: &Options) -> Result<ExitCode> {
             };
             let mut faults = vec![];
             while let Some(name) = next() {
-                let row = match programs.run(&name, options.executions, commit) {
-                    Ok(done) => done.row(&name, options.executions, &circumstances),
-                    Err(error) if error.is::<Interrupted>() => return Err(error),
+                let row = match programs.run(&name, options.executions, commit.as_deref()) {
+                    Ok(done) => done.row(),
+                    // Other errors, such as a full disk, are no fault of the target.
                     Err(error) => {
-                        output::print_line(format_args!("{name}: {error:#}"))?;
-                        failed_row(&name, options.executions, &circumstances)
+                        let fault = error.downcast::<Fault>()?;
+                        output::print_line(format_args!("{name}: {fault}"))?;
+                        fault.row()
                     }
                 };
+                let row = named_row(&name, options.executions, &circumstances, row);
                 if options.record {
                     let _lock = queue.lock();
                     record.put(row.clone())?;
@@ -226,16 +246,16 @@ fn targets(root: &Path) -> Result<Vec<String>> {
 }
 
 /// Returns the entries of all rows of a run: commit, versions and machine.
-fn circumstances(root: &Path) -> Result<Map<String, Value>> {
-    let rustc = record::output(nightly("rustc").arg("--version"))
+fn circumstances(commit: Option<&str>) -> Result<Map<String, Value>> {
+    let rustc = process::output(nightly("rustc").arg("--version"))
         .context("fuzz: the nightly toolchain is missing (`rustup toolchain install nightly`)")?;
-    let cargo_fuzz = record::output(nightly("cargo").args(["fuzz", "--version"]))
+    let cargo_fuzz = process::output(nightly("cargo").args(["fuzz", "--version"]))
         .context("fuzz: cargo-fuzz is missing (`cargo install cargo-fuzz --locked`)")?;
     ensure!(
         process::find_in_path(&[SYMBOLIZER]).is_some(),
         "fuzz: {SYMBOLIZER} was not found in PATH (Debian: `apt-get install llvm`)"
     );
-    let mut entries = record::circumstances(root, "cargo xtask fuzz");
+    let mut entries = record::circumstances(commit, "cargo xtask fuzz");
     entries.insert("rustc".to_owned(), json!(rustc));
     entries.insert("cargo_fuzz".to_owned(), json!(cargo_fuzz));
     Ok(entries)
@@ -252,8 +272,8 @@ impl Build {
         }
     }
 
-    /// Returns the level of optimisation. The checked build runs the corpus only once, so it would
-    /// not make up for a longer compilation.
+    /// Returns the level of optimisation. The checked build runs the corpus only once. Compilation
+    /// with more optimisation takes longer than it saves there.
     fn optimisation(self) -> &'static str {
         match self {
             Self::Fast => "3",
@@ -339,17 +359,23 @@ impl Programs {
         Ok(())
     }
 
-    /// Runs a target until it has a number of executions of a commit.
+    /// Runs a target until it has a number of executions of a commit. Without a commit, the
+    /// executions of earlier runs do not count.
     ///
     /// # Errors
-    /// A fault that the target found, with the end of its output.
-    fn run(&self, name: &str, executions: u64, commit: &str) -> Result<Done> {
+    /// A [`Fault`] that the target found; a target that executes no new input within a slice;
+    /// errors of files and processes.
+    fn run(&self, name: &str, executions: u64, commit: Option<&str>) -> Result<Done> {
         let corpus = self.corpus.join(name);
         let artifacts = self.artifacts.join(name);
         fs::create_dir_all(&corpus)?;
         fs::create_dir_all(&artifacts)?;
         let file = self.progress.join(format!("{name}.json"));
         let mut progress = Progress::read(&file, commit);
+        if !files(&artifacts)?.is_empty() {
+            let mut failing = self.replay(name, Build::Fast);
+            self.finish(failing.arg(&artifacts), name, &progress)?;
+        }
         while progress.executions < executions {
             let start = Instant::now();
             // The limit of libFuzzer includes the corpus.
@@ -357,22 +383,28 @@ impl Programs {
             let limit = executions - progress.executions + n_inputs as u64 + EMPTY_INPUTS;
             let finished = self.finish(
                 self.command(name, Build::Fast)
+                    .args([&corpus, &self.seeds.join(name)])
                     .arg(format!("-runs={limit}"))
                     .arg(format!("-max_total_time={SLICE_S}"))
                     .arg(format!("-seed={}", progress.slices + 1))
                     .arg(format!("-max_len={MAX_INPUT_BYTES}"))
                     .arg("-print_final_stats=1"),
                 name,
+                &progress,
             )?;
-            progress.add(&Statistics::parse(&finished.err)?, start.elapsed());
+            let slice = Statistics::parse(&finished.err)?;
+            ensure!(
+                slice.executions > 0,
+                "fuzz: {name} executed no new input in {SLICE_S} s (corpus: {n_inputs} inputs)"
+            );
+            progress.add(&slice, start.elapsed());
             progress.write(&file, commit)?;
         }
-        let mut replay = self.command(name, Build::Checked);
+        let mut replay = self.replay(name, Build::Checked);
         replay
-            .args(["-runs=0", "-print_coverage=1"])
-            // The targets check everything for each input, not for a part of the inputs.
-            .env("FUZZ_ALL", "1");
-        let replayed = self.finish(&mut replay, name)?;
+            .args([&corpus, &self.seeds.join(name)])
+            .arg("-print_coverage=1");
+        let replayed = self.finish(&mut replay, name, &progress)?;
         let corpus = files(&corpus)?;
         Ok(Done {
             progress,
@@ -382,11 +414,12 @@ impl Programs {
         })
     }
 
-    /// Runs a command of a target to its end.
+    /// Runs a command of a target to its end, after some executions.
     ///
     /// # Errors
-    /// A fault that the target found, with the end of its output.
-    fn finish(&self, command: &mut Command, name: &str) -> Result<Finished> {
+    /// A [`Fault`] that the target found.
+    fn finish(&self, command: &mut Command, name: &str, progress: &Progress) -> Result<Finished> {
+        let start = Instant::now();
         let bar = spinner(name.to_owned());
         let finished = process::watch(command, |line| {
             if let OutputLine::Err(text) = line {
@@ -394,13 +427,20 @@ impl Programs {
             }
         })?;
         bar.finish_and_clear();
-        ensure!(
-            finished.status.success(),
+        if finished.status.success() {
+            return Ok(finished);
+        }
+        let mut progress = progress.clone();
+        // Without statistics, the target has executed known inputs only.
+        if let Ok(slice) = Statistics::parse(&finished.err) {
+            progress.add(&slice, start.elapsed());
+        }
+        let text = format!(
             "the target failed; its input is in {}\n{}",
             self.artifacts.join(name).display(),
             tail(&finished.err, TAIL_LINES)
         );
-        Ok(finished)
+        bail!(Fault { progress, text })
     }
 
     /// Adds a part of the grown corpus to the committed corpus: inputs of all lengths from the
@@ -444,13 +484,21 @@ impl Programs {
         Ok(())
     }
 
-    /// Creates the command of a target with its two folders of inputs, its limits, and the folder
-    /// of failing inputs.
+    /// Creates the command of a target that executes the inputs of folders, and no new ones.
+    fn replay(&self, name: &str, build: Build) -> Command {
+        let mut command = self.command(name, build);
+        command
+            .arg("-runs=0")
+            // The targets check everything for each input, not for a part of the inputs.
+            .env("FUZZ_ALL", "1");
+        command
+    }
+
+    /// Creates the command of a target with its limits and the folder of failing inputs.
     fn command(&self, name: &str, build: Build) -> Command {
         let artifacts = self.artifacts.join(name);
         let mut command = self.program(name, build);
         command
-            .args([self.corpus.join(name), self.seeds.join(name)])
             .arg(format!("-timeout={TIMEOUT_S}"))
             .arg(format!("-rss_limit_mb={MEMORY_LIMIT_MIB}"))
             .arg(format!("-malloc_limit_mb={ALLOCATION_LIMIT_MIB}"))
@@ -458,7 +506,7 @@ impl Programs {
         command
     }
 
-    /// Creates the command of a target without folders.
+    /// Creates the command of a target without options.
     fn program(&self, name: &str, build: Build) -> Command {
         let executables = self.executables.join(build.sanitizer());
         let mut command = Command::new(executables.join(name));
@@ -494,47 +542,43 @@ fn has_hash_name(path: &Path) -> bool {
 }
 
 impl Done {
-    /// Returns the row of the record for a number of requested executions.
-    fn row(&self, name: &str, requested: u64, circumstances: &Map<String, Value>) -> Value {
-        let Self {
-            progress, coverage, ..
-        } = self;
-        let round = |number: f64| (number * 10.0).round() / 10.0;
-        let mut row = named_row(name, requested, circumstances);
+    /// Returns the entries of the record that depend on the target.
+    fn row(&self) -> Value {
+        let coverage = &self.coverage;
         let own = json!({
             "outcome": PASSED,
-            "executions": progress.executions,
-            "slices": progress.slices,
-            "elapsed_s": round(progress.elapsed_s),
-            "executions_per_s": round(progress.executions as f64 / progress.elapsed_s),
             "edges_covered": coverage.edges,
             "edges_of_reached_functions": coverage.all_edges,
             "functions_reached": coverage.functions,
             "edges_covered_with_libraries": coverage.edges_with_libraries,
-            "peak_memory_mib": progress.peak_memory_mib,
-            "slowest_execution_s": progress.slowest_s,
             "corpus_files": self.corpus_files,
             "corpus_bytes": self.corpus_bytes,
         });
-        row.extend(own.as_object().cloned().unwrap_or_default());
-        row.into()
+        joined(self.progress.row(), own)
     }
 }
 
-/// Returns the row of a target that found a fault.
-fn failed_row(name: &str, requested: u64, circumstances: &Map<String, Value>) -> Value {
-    let mut row = named_row(name, requested, circumstances);
-    row.insert("outcome".to_owned(), json!(FAILED));
-    row.into()
+impl Fault {
+    /// Returns the entries of the record that depend on the target.
+    fn row(&self) -> Value {
+        joined(self.progress.row(), json!({ "outcome": FAILED }))
+    }
 }
 
-/// Returns the entries of every row of a target.
-fn named_row(name: &str, requested: u64, circumstances: &Map<String, Value>) -> Map<String, Value> {
-    let mut row = circumstances.clone();
+/// Returns the row of a target for a number of requested executions.
+fn named_row(name: &str, requested: u64, circumstances: &Map<String, Value>, own: Value) -> Value {
     let command = format!("cargo xtask fuzz {name} --executions {requested} --record");
-    row.insert("target".to_owned(), json!(name));
-    row.insert("command".to_owned(), json!(command));
-    row
+    let named = json!({ "target": name, "command": command });
+    joined(joined(circumstances.clone().into(), named), own)
+}
+
+/// Returns an object with the entries of two objects; an entry of the second replaces one of the
+/// same name.
+fn joined(mut one: Value, other: Value) -> Value {
+    if let (Value::Object(entries), Value::Object(more)) = (&mut one, other) {
+        entries.extend(more);
+    }
+    one
 }
 
 /// Returns the line that is printed for a row.

@@ -16,12 +16,17 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::adapters::{self, Absence};
+use crate::artifact::Executable;
 use crate::debian;
 use crate::process::{name, spinner, watch};
 use tool_io::TemporaryFolder;
 
 /// Name of the driver in lists.
 pub(crate) const ID: &str = "mesa-matrices";
+/// The module of the tests that need cooperative matrices.
+pub(crate) const TESTS: &str = "executor::matrices::";
+/// The end of the manifest of the package with these tests.
+const MANIFEST: &str = "gpu-wgsl/Cargo.toml";
 /// The release whose packages are used, and the release on which they are useful.
 const RELEASE: &str = "trixie";
 const USED_ON: &str = "bookworm";
@@ -86,6 +91,11 @@ impl MatrixDriver {
             .env(adapters::CHOSEN[0], &self.loader_file);
         wrapped
     }
+}
+
+/// Returns whether an executable contains the tests of the module [`TESTS`].
+pub(crate) fn has_tests(executable: &Executable) -> bool {
+    executable.is_test && executable.kind == "lib" && executable.manifest.ends_with(MANIFEST)
 }
 
 /// Returns the reason why the driver is missing.

@@ -5,18 +5,21 @@
 //! Method: all mutants of a crate are compiled once, each behind a switch that an environment
 //! variable sets (mutant schemata: Untch, Offutt and Harrold 1993). One run without a mutant
 //! records which test program reaches which mutant; a mutant is then tested by the programs that
-//! reach it, the fastest first, until a test fails or the time limit ends. Results are appended to
-//! a file, so an interrupted run of the same commit goes on where it was.
+//! reach it, the fastest first, until a test fails or the time limit ends. As in `verify`, the
+//! tests of cooperative matrices also run on a driver with them, if it was fetched (`cargo xtask
+//! adapters`). Results are appended to a file, so an interrupted run of the same commit goes on
+//! where it was.
 //! Record: `--record` writes the score of each crate and its unfound mutants to
 //! `xtask/record/mutants.json`. The verdict on an unfound mutant, and its reason, are written into
 //! the record by hand; a later run keeps them.
-//! Limits: doc tests and the tests of other crates do not count. Constants, patterns, macros and
+//! Limits: the tests need an adapter that is found without the drivers that `cargo xtask adapters`
+//! fetches. Doc tests and the tests of other crates do not count. Constants, patterns, macros and
 //! `const fn` have no mutants, because a switch cannot be there. A fault that changes no result,
 //! such as one more round of a loop that has converged, cannot be found and still counts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -26,9 +29,11 @@ use clap::{Args, value_parser};
 use serde_json::{Value, json};
 
 use crate::artifact::{self, Executable};
+use crate::matrix_driver::{self, MatrixDriver};
 use crate::process::{self, OutputLine, spinner, tail};
 use crate::record::{self, Record};
 use crate::workspace::Workspace;
+use crate::{adapters, libtest};
 use tool_io::{exit, output};
 
 mod sites;
@@ -145,6 +150,8 @@ impl Fate {
 /// A test program of a crate.
 struct Program {
     executable: Executable,
+    /// The driver on which only the tests of cooperative matrices run; `None` for all tests.
+    driver: Option<MatrixDriver>,
     /// Duration without a mutant.
     usual: Duration,
     reached: BTreeSet<usize>,
@@ -170,6 +177,12 @@ fn test_all(options: &Options) -> Result<()> {
     process::end_children_on_stop()?;
     let out = options.out.clone();
     let out = out.unwrap_or_else(|| workspace.target.join("mutants.jsonl"));
+    let run = Run {
+        commit: record::commit(&workspace.root),
+        record: Record::open(&workspace, "mutants", "package")?,
+        options,
+        workspace: &workspace,
+    };
     let mut all = Vec::new();
     for (name, parts) in PARTS.iter().filter(|(name, _)| is_selected(name)) {
         let found = workspace
@@ -179,9 +192,8 @@ fn test_all(options: &Options) -> Result<()> {
         let folder = found
             .context("mutants: a crate of the list is not a member")?
             .folder();
-        let sites = sites::find(&workspace.root, folder, parts)?;
-        let n_sites = sites.len();
-        let mut sample = sites::sample(sites, options.sample.into(), options.seed);
+        let sources = sites::find(&workspace.root, folder, parts)?;
+        let mut sample = sites::sample(&sources.sites, options.sample.into(), options.seed);
         if let Some(pattern) = &options.only {
             sample.retain(|site| site.to_string().contains(pattern));
         }
@@ -191,9 +203,9 @@ fn test_all(options: &Options) -> Result<()> {
             }
             continue;
         }
-        let tested = test(&workspace, name, sample, &out)?;
+        let tested = run.test(name, &sources.texts, sample, &out)?;
         if options.record {
-            record(&workspace, options, name, n_sites, &tested)?;
+            run.record(name, &sources.sites, &tested)?;
         }
         all.extend(tested);
     }
@@ -203,47 +215,97 @@ fn test_all(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Tests the mutants of a crate that the file of results does not contain. Returns the results of
-/// the sample, without mutants that do not compile.
-fn test(
-    workspace: &Workspace,
-    package: &str,
-    mut sample: Vec<Site>,
-    out: &Path,
-) -> Result<Vec<Value>> {
-    let commit = record::commit(&workspace.root);
-    let mut results = known(out, commit.as_deref())?;
-    if sample
-        .iter()
-        .all(|site| results.contains_key(&site.to_string()))
-    {
-        return Ok(of_sample(&sample, results));
-    }
-    let tree = Tree::copy(workspace)?;
-    let executables = build(workspace, &tree, package, &mut sample)?;
-    let mut programs = run_without_mutants(workspace, executables)?;
-    let mut file = OpenOptions::new().create(true).append(true).open(out)?;
-    for (number, site) in sample.iter().enumerate() {
-        let text = site.to_string();
-        if results.contains_key(&text) {
-            continue;
+/// The parts of a run that all crates share.
+struct Run<'a> {
+    /// The commit at the start of the run.
+    commit: Option<String>,
+    record: Record,
+    options: &'a Options,
+    workspace: &'a Workspace,
+}
+
+impl Run<'_> {
+    /// Tests the mutants of a crate that the file of results does not contain. Returns the results
+    /// of the sample, without mutants that do not compile. `texts` has the files of the sample.
+    fn test(
+        &self,
+        package: &str,
+        texts: &BTreeMap<PathBuf, String>,
+        mut sample: Vec<Site>,
+        out: &Path,
+    ) -> Result<Vec<Value>> {
+        let (mut results, is_cut_off) = known(out, self.commit.as_deref())?;
+        if sample
+            .iter()
+            .all(|site| results.contains_key(&site.to_string()))
+        {
+            return Ok(of_sample(&sample, results));
         }
-        let start = Instant::now();
-        let (fate, by) = fate(&mut programs, number)?;
-        let elapsed_s = start.elapsed().as_secs_f64();
-        let line = json!({
-            "commit": commit,
-            "package": package,
-            "mutant": text,
-            "fate": fate.name(),
-            "by": by,
-            "elapsed_s": (elapsed_s * 10.0).round() / 10.0,
-        });
-        writeln!(file, "{line}")?;
-        output::print_line(format_args!("{:11} {elapsed_s:6.1} s  {site}", fate.name()))?;
-        results.insert(text, line);
+        let tree = Tree::copy(self.workspace)?;
+        let executables = build(self.workspace, &tree, package, texts, &mut sample)?;
+        let mut programs = run_without_mutants(self.workspace, executables)?;
+        let mut file = OpenOptions::new().create(true).append(true).open(out)?;
+        if is_cut_off {
+            file.write_all(b"\n")?;
+        }
+        for (number, site) in sample.iter().enumerate() {
+            let text = site.to_string();
+            if results.contains_key(&text) {
+                continue;
+            }
+            let start = Instant::now();
+            let (fate, by) = fate(&mut programs, number)?;
+            let elapsed_s = start.elapsed().as_secs_f64();
+            let line = json!({
+                "commit": self.commit,
+                "package": package,
+                "mutant": text,
+                "fate": fate.name(),
+                "by": by,
+                "elapsed_s": (elapsed_s * 10.0).round() / 10.0,
+            });
+            file.write_all(format!("{line}\n").as_bytes())?;
+            output::print_line(format_args!("{:11} {elapsed_s:6.1} s  {site}", fate.name()))?;
+            results.insert(text, line);
+        }
+        Ok(of_sample(&sample, results))
     }
-    Ok(of_sample(&sample, results))
+
+    /// Writes the row of a crate to the record. Verdicts and reasons are those of the row before.
+    fn record(&self, package: &str, sites: &[Site], tested: &[Value]) -> Result<()> {
+        let before = self.record.row(package)?.unwrap_or_default();
+        let sites: Vec<String> = sites.iter().map(Site::to_string).collect();
+        let (mut counts, mut unfound, mut elapsed_s) = (BTreeMap::new(), Vec::new(), 0.0);
+        for result in tested {
+            let [mutant, fate] =
+                ["mutant", "fate"].map(|key| result[key].as_str().unwrap_or_default());
+            *counts.entry(fate.to_owned()).or_insert(0) += 1;
+            elapsed_s += result["elapsed_s"].as_f64().unwrap_or(0.0);
+            if !is_found(fate) {
+                unfound.push(judged(mutant, fate, &sites, &before));
+            }
+        }
+        let command = format!(
+            "cargo xtask mutants --package {package} --sample {} --seed {} --record",
+            self.options.sample, self.options.seed
+        );
+        let mut row = record::circumstances(self.commit.as_deref(), &command);
+        let n_equivalent = unfound
+            .iter()
+            .filter(|one| one["verdict"] == EQUIVALENT)
+            .count();
+        let entries = [
+            ("package", json!(package)),
+            ("places", json!(sites.len())),
+            ("sample", json!(tested.len())),
+            ("fates", json!(counts)),
+            ("equivalent", json!(n_equivalent)),
+            ("elapsed_s", json!(elapsed_s.round())),
+            ("unfound", json!(unfound)),
+        ];
+        row.extend(entries.map(|(key, value)| (key.to_owned(), value)));
+        self.record.put(row.into())
+    }
 }
 
 /// Returns the results of a sample, in its order.
@@ -260,11 +322,12 @@ fn build(
     workspace: &Workspace,
     tree: &Tree,
     package: &str,
+    texts: &BTreeMap<PathBuf, String>,
     sample: &mut Vec<Site>,
 ) -> Result<Vec<Executable>> {
     let files: BTreeSet<PathBuf> = sample.iter().map(|site| site.file.clone()).collect();
     for _ in 0..MAX_BUILDS {
-        let placed = tree.mutate(workspace, package, &files, sample)?;
+        let placed = tree.mutate(workspace, package, &files, texts, sample)?;
         let mut cargo = tree.cargo(workspace);
         cargo
             .args([
@@ -273,6 +336,8 @@ fn build(
                 "--package",
                 package,
                 "--message-format=json",
+                // As in `verify`, where other crates of the workspace need all features.
+                "--all-features",
             ])
             .args(["--lib", "--bins", "--tests"]);
         let bar = spinner(format!(
@@ -311,64 +376,85 @@ fn run_without_mutants(
     executables: Vec<Executable>,
 ) -> Result<Vec<Program>> {
     let reached = workspace.target.join("mutants-reached");
+    let driver = MatrixDriver::find(&adapters::folder(workspace))?;
+    let on_matrices = executables
+        .iter()
+        .filter(|executable| matrix_driver::has_tests(executable))
+        .zip(driver)
+        .map(|(executable, driver)| (executable.clone(), Some(driver)))
+        .collect::<Vec<_>>();
+    let all = executables.into_iter().map(|executable| (executable, None));
     let mut programs = Vec::new();
-    for executable in executables {
+    for (executable, driver) in all.chain(on_matrices) {
         // A file that is not there is an empty list.
         let _ = fs::remove_file(&reached);
-        let usual = run_without_mutant(&executable, Some(&reached))?;
-        let numbers = fs::read_to_string(&reached).unwrap_or_default();
-        programs.push(Program {
+        let mut program = Program {
             executable,
-            usual,
-            reached: numbers
-                .lines()
-                .filter_map(|line| line.parse().ok())
-                .collect(),
-        });
+            driver,
+            usual: Duration::ZERO,
+            reached: BTreeSet::new(),
+        };
+        program.usual = program.run_without_mutant(Some(&reached))?;
+        let numbers = fs::read_to_string(&reached).unwrap_or_default();
+        program.reached = numbers
+            .lines()
+            .filter_map(|line| line.parse().ok())
+            .collect();
+        programs.push(program);
     }
     programs.sort_by_key(|program| program.usual);
     Ok(programs)
 }
 
-/// Runs a test program without a mutant, and returns its duration. The mutants that it reaches are
-/// written to a file.
-///
-/// # Errors
-/// A test that fails.
-fn run_without_mutant(executable: &Executable, reached: Option<&Path>) -> Result<Duration> {
-    let start = Instant::now();
-    let bar = spinner(format!("running {}", executable.target));
-    let mut command = command(executable);
-    if let Some(reached) = reached {
-        command.env(REACHED, reached);
+impl Program {
+    /// Runs the program without a mutant, and returns its duration. The mutants that it reaches are
+    /// written to a file.
+    ///
+    /// # Errors
+    /// A test that fails.
+    fn run_without_mutant(&self, reached: Option<&Path>) -> Result<Duration> {
+        let start = Instant::now();
+        let target = &self.executable.target;
+        let bar = spinner(format!("running {target}"));
+        let mut command = self.command();
+        if let Some(reached) = reached {
+            command.env(REACHED, reached);
+        }
+        let finished = process::watch(&mut command, |_| ())?;
+        bar.finish_and_clear();
+        ensure!(
+            finished.status.success(),
+            "mutants: the tests of {target} fail without a mutant\n{}",
+            tail(&finished.out, TAIL_LINES)
+        );
+        let skips = libtest::skips(&finished.err);
+        if let (Some(_), Some(skip)) = (&self.driver, skips.first()) {
+            bail!("mutants: {} was skipped: {}", skip.name, skip.why);
+        }
+        Ok(start.elapsed())
     }
-    let finished = process::watch(&mut command, |_| ())?;
-    bar.finish_and_clear();
-    ensure!(
-        finished.status.success(),
-        "mutants: the tests of {} fail without a mutant\n{}",
-        executable.target,
-        tail(&finished.out, TAIL_LINES)
-    );
-    Ok(start.elapsed())
-}
 
-/// Returns the command of a test program, in the folder of its package.
-fn command(executable: &Executable) -> Command {
-    let mut command = Command::new(&executable.path);
-    // The same random numbers and the same adapter each time, so that a score can be repeated.
-    // Without an adapter, tests would pass because they do nothing.
-    command
-        .env("PROGRAM_SEED", "1")
-        .env("PROPTEST_RNG_SEED", "1")
-        .env("FIRST_ADAPTER", "0")
-        .env("REQUIRE_GPU", "1");
-    if let Some(folder) = executable.manifest.parent() {
+    /// Returns the command of the program, in the folder of its package.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.executable.path);
+        // The same random numbers and the same adapter each time, so that a score can be repeated.
+        // Without an adapter, tests would pass because they do nothing.
         command
-            .current_dir(folder)
-            .env("CARGO_MANIFEST_DIR", folder);
+            .env("PROGRAM_SEED", "1")
+            .env("PROPTEST_RNG_SEED", "1")
+            .env("FIRST_ADAPTER", "0")
+            .env("REQUIRE_GPU", "1");
+        if let Some(folder) = self.executable.manifest.parent() {
+            command
+                .current_dir(folder)
+                .env("CARGO_MANIFEST_DIR", folder);
+        }
+        if let Some(driver) = &self.driver {
+            command = driver.wrap(&command);
+            command.arg(matrix_driver::TESTS);
+        }
+        command
     }
-    command
 }
 
 /// Tests a mutant. Returns the program that found it, too.
@@ -392,7 +478,7 @@ fn run_with_mutant(program: &mut Program, number: usize) -> Result<Fate> {
     let mut n_timeouts = 0;
     while n_timeouts < TIMEOUTS {
         let limit = program.usual * TIME_FACTOR + MIN_LIMIT;
-        let mut command = command(&program.executable);
+        let mut command = program.command();
         command.env(MUTANT, number.to_string());
         let mut has_failed = false;
         let status = process::run_until(&mut command, limit, |line| {
@@ -406,7 +492,7 @@ fn run_with_mutant(program: &mut Program, number: usize) -> Result<Fate> {
             None => n_timeouts += 1,
         }
         if n_timeouts < TIMEOUTS {
-            program.usual = run_without_mutant(&program.executable, None)?;
+            program.usual = program.run_without_mutant(None)?;
         }
     }
     Ok(Fate::TimedOut)
@@ -418,80 +504,45 @@ fn is_failure(line: &str) -> bool {
 }
 
 /// Reads the results of a commit from a file, by mutant. Results of other commits, and of files
-/// that are not committed, do not count. A line that was cut off by an interrupt is left out.
-fn known(out: &Path, commit: Option<&str>) -> Result<BTreeMap<String, Value>> {
-    let (Ok(file), Some(commit)) = (File::open(out), commit) else {
-        return Ok(BTreeMap::new());
-    };
+/// that are not committed, do not count. Also returns whether the last line was cut off by an
+/// interrupt; such a line does not count.
+fn known(out: &Path, commit: Option<&str>) -> Result<(BTreeMap<String, Value>, bool)> {
     let mut results = BTreeMap::new();
-    for line in BufReader::new(file).lines() {
-        let line = line.with_context(|| out.display().to_string())?;
-        let Ok(result) = serde_json::from_str::<Value>(&line) else {
+    let text = match fs::read(out) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((results, false)),
+        read => read.with_context(|| out.display().to_string())?,
+    };
+    let commit = commit.filter(|commit| !record::is_dirty(commit));
+    for line in text.split(|&byte| byte == b'\n') {
+        let Ok(result) = serde_json::from_slice::<Value>(line) else {
             continue;
         };
-        if let Some(mutant) = result["mutant"].as_str()
+        if let (Some(mutant), Some(commit)) = (result["mutant"].as_str(), commit)
             && result["commit"] == commit
-            && !record::is_dirty(commit)
         {
             results.insert(mutant.to_owned(), result);
         }
     }
-    Ok(results)
-}
-
-/// Writes the row of a crate to the record. Verdicts and reasons are those of the row before.
-fn record(
-    workspace: &Workspace,
-    options: &Options,
-    package: &str,
-    n_sites: usize,
-    tested: &[Value],
-) -> Result<()> {
-    let record = Record::open(workspace, "mutants", "package");
-    let before = record.row(package)?.unwrap_or_default();
-    let (mut counts, mut unfound, mut elapsed_s) = (BTreeMap::new(), Vec::new(), 0.0);
-    for result in tested {
-        let [mutant, fate] = ["mutant", "fate"].map(|key| result[key].as_str().unwrap_or_default());
-        *counts.entry(fate.to_owned()).or_insert(0) += 1;
-        elapsed_s += result["elapsed_s"].as_f64().unwrap_or(0.0);
-        if !is_found(fate) {
-            unfound.push(judged(mutant, fate, &before));
-        }
-    }
-    let command = format!(
-        "cargo xtask mutants --package {package} --sample {} --seed {} --record",
-        options.sample, options.seed
-    );
-    let mut row = record::circumstances(&workspace.root, &command);
-    let n_equivalent = unfound
-        .iter()
-        .filter(|one| one["verdict"] == EQUIVALENT)
-        .count();
-    let entries = [
-        ("package", json!(package)),
-        ("places", json!(n_sites)),
-        ("sample", json!(tested.len())),
-        ("fates", json!(counts)),
-        ("equivalent", json!(n_equivalent)),
-        ("elapsed_s", json!(elapsed_s.round())),
-        ("unfound", json!(unfound)),
-    ];
-    row.extend(entries.map(|(key, value)| (key.to_owned(), value)));
-    record.put(row.into())
+    let is_cut_off = text.last().is_some_and(|&last| last != b'\n');
+    Ok((results, is_cut_off))
 }
 
 /// Returns the entry of an unfound mutant, with verdict and reason of the same mutant in the row
-/// before. Without its place, several mutants may have the same text; then none of them is meant.
-fn judged(mutant: &str, fate: &str, before: &Value) -> Value {
-    let known = || {
-        let known = before["unfound"].as_array().into_iter().flatten();
-        known.filter(|known| {
-            let text = known["mutant"].as_str().unwrap_or_default();
-            without_place(text) == without_place(mutant)
-        })
+/// before. A mutant whose line or column has changed since is recognised by file and text, if only
+/// one of all places of the crate, and one entry of the row, has this text.
+fn judged(mutant: &str, fate: &str, sites: &[String], before: &Value) -> Value {
+    let is_alike = |other: &str| without_place(other) == without_place(mutant);
+    let name = |known: &Value| known["mutant"].as_str().unwrap_or_default().to_owned();
+    let known = before["unfound"].as_array().map_or(&[][..], Vec::as_slice);
+    let alike: Vec<&Value> = known
+        .iter()
+        .filter(|known| is_alike(&name(known)))
+        .collect();
+    let is_unique = sites.iter().filter(|site| is_alike(site)).count() == 1;
+    let same = match alike[..] {
+        [only] if is_unique => Some(only),
+        _ => alike.into_iter().find(|known| name(known) == mutant),
     };
-    let same = known().find(|known| known["mutant"] == mutant);
-    let same = same.or_else(|| known().next().filter(|_| known().count() == 1));
     let text = |key: &str| same.and_then(|same| same[key].as_str()).unwrap_or_default();
     json!({
         "mutant": mutant, "fate": fate, "verdict": text("verdict"), "reason": text("reason"),
@@ -544,8 +595,18 @@ mod tests {
             { "mutant": "a.rs:8:3: `f(1, 1)`: `1` to `1 + 1`", "verdict": "equivalent", "reason": "x" },
             { "mutant": "a.rs:8:6: `f(1, 1)`: `1` to `1 + 1`", "verdict": "open", "reason": "y" },
         ] });
-        let reason = |mutant: &str| judged(mutant, "survived", &before)["reason"].clone();
+        let judged = |mutant: &str, others: &[&str]| {
+            let sites = [others, &[mutant]].concat();
+            let sites: Vec<String> = sites.into_iter().map(str::to_owned).collect();
+            judged(mutant, "survived", &sites, &before)["reason"].clone()
+        };
+        let reason = |mutant: &str| judged(mutant, &[]);
+        let other = "a.rs:7:3: `a < b`: `<` to `<=`";
         assert_eq!(reason("a.rs:9:1: `a < b`: `<` to `<=`"), "why");
+        let of_two = judged("a.rs:9:1: `a < b`: `<` to `<=`", &[other]);
+        assert_eq!(of_two, "", "another place has the text");
+        let of_first = judged(other, &["a.rs:9:1: `a < b`: `<` to `<=`"]);
+        assert_eq!(of_first, "why");
         assert_eq!(reason("b.rs:7:3: `a < b`: `<` to `<=`"), "");
         assert_eq!(reason("a.rs:8:6: `f(1, 1)`: `1` to `1 + 1`"), "y");
         assert_eq!(
@@ -563,13 +624,19 @@ mod tests {
         let text = format!("{}\n{}\n{{\"commit\": \"a", line("a"), line("b-dirty"));
         fs::write(&out, text).unwrap();
         let names = |commit| {
-            known(&out, Some(commit))
-                .unwrap()
-                .into_keys()
-                .collect::<Vec<_>>()
+            let (results, is_cut_off) = known(&out, Some(commit)).unwrap();
+            assert!(is_cut_off);
+            results.into_keys().collect::<Vec<_>>()
         };
         assert_eq!(names("a"), ["of a"]);
         assert!(names("b-dirty").is_empty() && names("c").is_empty());
+        fs::write(
+            &out,
+            [&b"\xff\n"[..], line("a").to_string().as_bytes(), b"\n"].concat(),
+        )
+        .unwrap();
+        let (results, is_cut_off) = known(&out, Some("a")).unwrap();
+        assert_eq!((results.len(), is_cut_off), (1, false));
     }
 
     #[test]
@@ -582,10 +649,8 @@ mod tests {
     #[test]
     fn every_unfound_mutant_of_the_record_has_a_verdict_and_a_reason() {
         let workspace = Workspace::load().unwrap();
-        for row in Record::open(&workspace, "mutants", "package")
-            .rows()
-            .unwrap()
-        {
+        let record = Record::open(&workspace, "mutants", "package").unwrap();
+        for row in record.rows().unwrap() {
             for one in row["unfound"].as_array().unwrap() {
                 let text = |key: &str| one[key].as_str().unwrap();
                 assert!([EQUIVALENT, OPEN].contains(&text("verdict")), "{one}");

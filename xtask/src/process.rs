@@ -149,6 +149,27 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// Creates a command of the nightly toolchain of rustup, such as `cargo` or `rustc`.
+pub(crate) fn nightly(program: &str) -> Command {
+    let mut command = Command::new(program);
+    // Rustup sets the variable for the toolchain that runs this program.
+    command.arg("+nightly").env_remove("RUSTUP_TOOLCHAIN");
+    command
+}
+
+/// Creates a command of the compiler that cargo uses.
+pub(crate) fn rustc() -> Command {
+    Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+}
+
+/// Returns the output of a command, without white space at its ends; `None` if the command is
+/// missing or fails.
+pub(crate) fn output(command: &mut Command) -> Option<String> {
+    let output = command.output().ok();
+    let output = output.filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 /// Runs a command to its end, passes every line to `on_line` as it arrives, and returns all lines.
 pub(crate) fn watch(
     command: &mut Command,

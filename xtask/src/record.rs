@@ -4,17 +4,18 @@
 //! `benches`, has a record of its own, with the verdicts on memory. A row replaces the row of the
 //! same name, so that a part can be repeated without the others.
 
-use std::env;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Map, Value, json};
 use tool_io::replace_file;
 
 use crate::workspace::Workspace;
+use crate::{cpu, process};
 
 /// Version of the form of all records.
 const SCHEMA: u32 = 1;
@@ -32,19 +33,34 @@ pub(crate) struct Record {
 
 impl Record {
     /// Opens the record with a name; the file need not exist.
-    pub(crate) fn open(workspace: &Workspace, name: &str, key: &'static str) -> Self {
+    ///
+    /// # Errors
+    /// As [`Self::rows`], so that a long run does not end with a record that cannot be written.
+    pub(crate) fn open(workspace: &Workspace, name: &str, key: &'static str) -> Result<Self> {
         let path = workspace.root.join(FOLDER).join(format!("{name}.json"));
-        Self { path, key }
+        let record = Self { path, key };
+        record.rows()?;
+        Ok(record)
     }
 
-    /// Returns all rows, in the order of their names.
+    /// Returns all rows, in the order of their names; none if there is no file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and a file that is not a record of this version.
     pub(crate) fn rows(&self) -> Result<Vec<Value>> {
-        let Ok(text) = fs::read_to_string(&self.path) else {
-            return Ok(Vec::new());
+        let path = || self.path.display().to_string();
+        let text = match fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            read => read.with_context(path)?,
         };
-        let known: Value =
-            serde_json::from_str(&text).with_context(|| self.path.display().to_string())?;
-        Ok(known["rows"].as_array().cloned().unwrap_or_default())
+        let known: Value = serde_json::from_str(&text).with_context(path)?;
+        let (schema, rows) = (&known["schema"], known["rows"].as_array());
+        ensure!(
+            *schema == SCHEMA && rows.is_some(),
+            "{}: expected a record with schema {SCHEMA} and rows (found schema {schema})",
+            path()
+        );
+        Ok(rows.cloned().unwrap_or_default())
     }
 
     /// Returns the row with a name.
@@ -67,16 +83,20 @@ impl Record {
     }
 }
 
-/// Returns the entries of a row that repeat a run: command, commit, date, compiler and machine.
-pub(crate) fn circumstances(root: &Path, command: &str) -> Map<String, Value> {
+/// Returns the entries of a row that repeat a run of a commit: command, commit, date, compiler and
+/// machine.
+pub(crate) fn circumstances(commit: Option<&str>, command: &str) -> Map<String, Value> {
     let mut date = Command::new("date");
     date.args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]);
     let entries = [
         ("command", json!(command)),
-        ("commit", json!(commit(root))),
-        ("date", json!(output(&mut date))),
-        ("rustc", json!(output(rustc().arg("--version")))),
-        ("cpu", json!(cpu())),
+        ("commit", json!(commit)),
+        ("date", json!(process::output(&mut date))),
+        (
+            "rustc",
+            json!(process::output(process::rustc().arg("--version"))),
+        ),
+        ("cpu", json!(cpu::model())),
         (
             "cores",
             json!(thread::available_parallelism().map_or(1, usize::from)),
@@ -89,15 +109,16 @@ pub(crate) fn circumstances(root: &Path, command: &str) -> Map<String, Value> {
 }
 
 /// Returns the short hash of the commit that is checked out, with an ending if files other than
-/// records are changed; `None` outside of a repository.
+/// records are changed or new; `None` outside of a repository.
 pub(crate) fn commit(root: &Path) -> Option<String> {
-    let git = |arguments: &[&str]| output(Command::new("git").current_dir(root).args(arguments));
+    let git =
+        |arguments: &[&str]| process::output(Command::new("git").current_dir(root).args(arguments));
     let hash = git(&["rev-parse", "--short", "HEAD"])?;
     let others = format!(":!{FOLDER}");
     let changes = git(&[
         "status",
         "--porcelain",
-        "--untracked-files=no",
+        "--untracked-files=normal",
         "--",
         ".",
         &others,
@@ -111,38 +132,10 @@ pub(crate) fn is_dirty(commit: &str) -> bool {
     commit.ends_with(DIRTY)
 }
 
-/// Returns the command of the compiler that cargo uses.
-pub(crate) fn rustc() -> Command {
-    Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
-}
-
-/// Returns the output of a command; `None` if the command is missing or fails.
-pub(crate) fn output(command: &mut Command) -> Option<String> {
-    let output = command.output().ok();
-    let output = output.filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// Returns the model of the CPU; `None` if unknown.
-fn cpu() -> Option<String> {
-    of_cpu("model name")
-}
-
-/// Returns the model of the CPU and its instruction sets, as far as Linux reports them.
-pub(crate) fn cpu_features() -> [Option<String>; 3] {
-    ["model name", "flags", "Features"].map(of_cpu)
-}
-
-/// Returns an entry of the first CPU; `None` if unknown.
-fn of_cpu(key: &str) -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let mut lines = text.lines();
-    let entry = lines.find_map(|line| line.strip_prefix(key))?;
-    Some(entry.split_once(':')?.1.trim().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::env;
+
     use super::*;
     use tool_io::TemporaryFolder;
 
@@ -168,9 +161,33 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_not_a_record_is_an_error_and_stays() {
+        let folder = TemporaryFolder::create(&env::temp_dir(), "xtask-record").unwrap();
+        let path = folder.path().join("fuzz.json");
+        let texts: [&[u8]; 5] = [
+            b"",
+            b"{\"schema\": 1, \"rows\": [\xc3",
+            b"{\"rows\": []}",
+            b"{\"schema\": 2, \"rows\": []}",
+            b"{\"schema\": 1}",
+        ];
+        for text in texts {
+            fs::write(&path, text).unwrap();
+            let record = Record {
+                path: path.clone(),
+                key: "target",
+            };
+            assert!(record.rows().is_err(), "{}", text.escape_ascii());
+            assert!(record.put(json!({ "target": "npy" })).is_err());
+            assert_eq!(fs::read(&path).unwrap(), text);
+        }
+    }
+
+    #[test]
     fn a_row_names_its_command_and_its_compiler() {
-        let entries = circumstances(&crate::workspace::root(), "cargo xtask mutants");
+        let entries = circumstances(Some("1a8f82f9"), "cargo xtask mutants");
         assert_eq!(entries["command"], "cargo xtask mutants");
+        assert_eq!(entries["commit"], "1a8f82f9");
         let rustc = entries["rustc"].as_str().unwrap();
         assert!(rustc.starts_with("rustc "), "{rustc}");
     }

@@ -1,4 +1,4 @@
-//! Rust compilers for targets other than that of this computer.
+//! Rust compilers for targets other than that of this computer, such as browsers.
 //!
 //! Method: a toolchain that has the target's standard library is used as usual. Debian's compiler
 //! builds the standard library from its source, for any target.
@@ -33,14 +33,6 @@ enum Origin {
     Debian,
 }
 
-/// Creates a command of the nightly toolchain of rustup, such as `cargo` or `rustc`.
-pub(crate) fn nightly(program: &str) -> Command {
-    let mut command = Command::new(program);
-    // Rustup sets the variable for the toolchain that runs this program.
-    command.arg("+nightly").env_remove("RUSTUP_TOOLCHAIN");
-    command
-}
-
 /// A missing part of Debian's compiler.
 struct MissingPart {
     problem: String,
@@ -58,7 +50,7 @@ impl Toolchain {
         if libraries("rustc").is_some_and(|libraries| libraries.join(target).is_dir()) {
             return Ok(Self { target, origin });
         }
-        let version = output(Self::DEBIAN, &["--version"]);
+        let version = process::output(Command::new(Self::DEBIAN).arg("--version"));
         let source = libraries(Self::DEBIAN).map(|libraries| libraries.join("src/rust/library"));
         let missing = missing_parts(
             version.as_deref(),
@@ -92,14 +84,8 @@ impl Toolchain {
 
 /// Returns the folder in which a compiler has the libraries of its targets.
 fn libraries(rustc: &str) -> Option<PathBuf> {
-    let sysroot = output(rustc, &["--print", "sysroot"])?;
-    Some(Path::new(sysroot.trim()).join("lib").join("rustlib"))
-}
-
-/// Returns the output of a compiler; `None` if the compiler does not run.
-fn output(rustc: &str, args: &[&str]) -> Option<String> {
-    let printed = Command::new(rustc).args(args).output().ok()?;
-    String::from_utf8(printed.stdout).ok()
+    let sysroot = process::output(Command::new(rustc).args(["--print", "sysroot"]))?;
+    Some(Path::new(&sysroot).join("lib").join("rustlib"))
 }
 
 /// Returns the missing parts of Debian's compiler. `version` is its output for `--version`.

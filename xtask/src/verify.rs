@@ -28,7 +28,7 @@ mod claims;
 mod doc_tests;
 pub(crate) mod docs;
 mod edges;
-mod libtest;
+
 mod lints;
 mod optional;
 mod outside;
@@ -52,7 +52,8 @@ failures:
   REQUIRE_GPU=1     a kernel test that finds no adapter fails
   REQUIRE_TOOLS=1   a check fails if its software driver (`cargo xtask adapters`), Chromium, the
                     target wasm32-unknown-unknown, an MPI library, spirv-val or glslangValidator is
-                    missing; a driver that is not offered for this system is still a skip
+                    missing, and with --full a part of the nightly toolchain or a compiler for a
+                    target; a driver that is not offered for this system is still a skip
 
 Exit codes: 0; 1 if a check failed; 2 for wrong usage; 130 if interrupted.";
 
@@ -135,16 +136,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         list(&selected, &search, options.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let row = options.record.as_deref().map(|name| {
+    let record = options.record.as_deref().map(|name| {
+        let record = Record::open(&workspace, "verify", "run")?;
         let command = format!(
             "cargo xtask verify{}{} --record {name}",
             if options.full { " --full" } else { "" },
             if options.again { " --again" } else { "" },
         );
-        let mut row = record::circumstances(&workspace.root, &command);
+        let mut row = record::circumstances(record::commit(&workspace.root).as_deref(), &command);
         row.insert("run".to_owned(), json!(name));
-        row
+        anyhow::Ok((record, row))
     });
+    let record = record.transpose()?;
     let mut reporter = Reporter::new(options.json);
     process::end_children_on_stop()?;
     let done = run_checks(options, &workspace, &selected, &search, &mut reporter);
@@ -160,11 +163,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             Ok(ExitCode::from(exit::USAGE))
         }
         Ok(()) => {
-            if let Some(mut row) = row {
-                row.extend(reporter.summary().as_object().cloned().unwrap_or_default());
-                Record::open(&workspace, "verify", "run").put(row.into())?;
+            let summary = reporter.summary();
+            let code = reporter.close("")?;
+            if let Some((record, mut row)) = record {
+                row.extend(summary.as_object().cloned().unwrap_or_default());
+                record.put(row.into())?;
             }
-            reporter.close("")
+            Ok(code)
         }
     }
 }

@@ -22,9 +22,12 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Reads the file of a target. Executions of another commit, and of files that are not
-    /// committed, do not count.
-    pub(super) fn read(file: &Path, commit: &str) -> Self {
+    /// Reads the file of a target. Executions of another commit, of files that are not committed,
+    /// and outside of a repository do not count.
+    pub(super) fn read(file: &Path, commit: Option<&str>) -> Self {
+        let Some(commit) = commit else {
+            return Self::default();
+        };
         let text = fs::read_to_string(file).unwrap_or_default();
         let row: Value = serde_json::from_str(&text).unwrap_or_default();
         if row["commit"] != commit || record::is_dirty(commit) {
@@ -40,7 +43,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn write(&self, file: &Path, commit: &str) -> Result<()> {
+    pub(super) fn write(&self, file: &Path, commit: Option<&str>) -> Result<()> {
         let row = json!({
             "commit": commit,
             "slices": self.slices,
@@ -50,6 +53,19 @@ impl Progress {
             "slowest_s": self.slowest_s,
         });
         Ok(replace_file(file, &row.to_string())?)
+    }
+
+    /// Returns the entries of a record.
+    pub(super) fn row(&self) -> Value {
+        let round = |number: f64| (number * 10.0).round() / 10.0;
+        json!({
+            "executions": self.executions,
+            "slices": self.slices,
+            "elapsed_s": round(self.elapsed_s),
+            "executions_per_s": round(self.executions as f64 / self.elapsed_s),
+            "peak_memory_mib": self.peak_memory_mib,
+            "slowest_execution_s": self.slowest_s,
+        })
     }
 
     /// Adds a slice.
@@ -79,17 +95,19 @@ mod tests {
     fn slices_of_the_same_commit_are_added() {
         let folder = TemporaryFolder::create(&std::env::temp_dir(), "progress").unwrap();
         let file = folder.path().join("npy.json");
-        let mut progress = Progress::read(&file, "a");
+        let mut progress = Progress::read(&file, Some("a"));
         assert_eq!(progress, Progress::default());
         progress.add(&slice(10, 50), Duration::from_secs(2));
         progress.add(&slice(5, 40), Duration::from_secs(1));
         assert_eq!((progress.slices, progress.executions), (2, 15));
         assert_eq!(progress.peak_memory_mib, 50);
-        progress.write(&file, "a").unwrap();
-        assert_eq!(Progress::read(&file, "a"), progress);
-        assert_eq!(Progress::read(&file, "b"), Progress::default());
-        progress.write(&file, "a-dirty").unwrap();
-        assert_eq!(Progress::read(&file, "a-dirty"), Progress::default());
+        progress.write(&file, Some("a")).unwrap();
+        assert_eq!(Progress::read(&file, Some("a")), progress);
+        assert_eq!(Progress::read(&file, Some("b")), Progress::default());
+        progress.write(&file, Some("a-dirty")).unwrap();
+        assert_eq!(Progress::read(&file, Some("a-dirty")), Progress::default());
+        progress.write(&file, None).unwrap();
+        assert_eq!(Progress::read(&file, None), Progress::default());
     }
 
     #[test]
@@ -97,6 +115,6 @@ mod tests {
         let folder = TemporaryFolder::create(&std::env::temp_dir(), "progress").unwrap();
         let file = folder.path().join("npy.json");
         fs::write(&file, "{\"commit\": \"a\", \"exec").unwrap();
-        assert_eq!(Progress::read(&file, "a"), Progress::default());
+        assert_eq!(Progress::read(&file, Some("a")), Progress::default());
     }
 }

@@ -3,6 +3,7 @@
 //! Method: the syntax tree of each file is walked. A place is skipped where a switch cannot be:
 //! constants, types, patterns, attributes, macros, `const fn`, and tests.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::ops::Range;
@@ -37,8 +38,31 @@ impl fmt::Display for Site {
     }
 }
 
+/// The places in some files, and the texts of these files, by path.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    pub(super) sites: Vec<Site>,
+    pub(super) texts: BTreeMap<PathBuf, String>,
+    /// Modules for tests only, as paths without an ending.
+    test_modules: Vec<PathBuf>,
+}
+
+impl Sources {
+    /// Adds the sources of other files, and then leaves out the modules for tests only.
+    fn add(&mut self, other: Self) {
+        self.sites.extend(other.sites);
+        self.texts.extend(other.texts);
+        self.test_modules.extend(other.test_modules);
+        let modules = &self.test_modules;
+        self.sites.retain(|site| {
+            let is_in = |module: &PathBuf| site.file.with_extension("").starts_with(module);
+            !modules.iter().any(is_in)
+        });
+    }
+}
+
 /// Finds the places in the parts of a crate.
-pub(super) fn find(root: &Path, folder: &Path, parts: &[&str]) -> Result<Vec<Site>> {
+pub(super) fn find(root: &Path, folder: &Path, parts: &[&str]) -> Result<Sources> {
     let source = folder.join("src");
     let mut files = Vec::new();
     for part in parts {
@@ -52,17 +76,17 @@ pub(super) fn find(root: &Path, folder: &Path, parts: &[&str]) -> Result<Vec<Sit
         );
     }
     files.sort();
-    let mut sites = Vec::new();
+    let mut sources = Sources::default();
     for file in files {
         let text = fs::read_to_string(&file)?;
         let own = find_in(&text, file.strip_prefix(root).unwrap_or(&file));
-        sites.extend(own.with_context(|| file.display().to_string())?);
+        sources.add(own.with_context(|| file.display().to_string())?);
     }
-    Ok(sites)
+    Ok(sources)
 }
 
 /// Finds the places in the text of a file.
-pub(super) fn find_in(text: &str, file: &Path) -> syn::Result<Vec<Site>> {
+pub(super) fn find_in(text: &str, file: &Path) -> syn::Result<Sources> {
     let tree = syn::parse_file(text)?;
     let mut finder = Finder {
         text,
@@ -70,7 +94,17 @@ pub(super) fn find_in(text: &str, file: &Path) -> syn::Result<Vec<Site>> {
         sites: Vec::new(),
     };
     finder.visit_file(&tree);
-    Ok(finder.sites)
+    let modules = tree.items.iter().filter_map(|item| match item {
+        syn::Item::Mod(module) if module.content.is_none() && is_test(&module.attrs) => {
+            Some(file.with_extension("").join(module.ident.to_string()))
+        }
+        _ => None,
+    });
+    Ok(Sources {
+        test_modules: modules.collect(),
+        sites: finder.sites,
+        texts: BTreeMap::from([(file.to_owned(), text.to_owned())]),
+    })
 }
 
 /// Adds the Rust files at a path, without files and folders of tests.
@@ -89,7 +123,8 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 /// Draws places that do not overlap, in the order of files and lines.
-pub(super) fn sample(mut sites: Vec<Site>, n_sites: usize, seed: u64) -> Vec<Site> {
+pub(super) fn sample(sites: &[Site], n_sites: usize, seed: u64) -> Vec<Site> {
+    let mut sites: Vec<&Site> = sites.iter().collect();
     let mut random = seed;
     for place in (1..sites.len()).rev() {
         sites.swap(
@@ -105,7 +140,7 @@ pub(super) fn sample(mut sites: Vec<Site>, n_sites: usize, seed: u64) -> Vec<Sit
                 && site.range.start < other.range.end
         };
         if drawn.len() < n_sites && !drawn.iter().any(overlaps) {
-            drawn.push(site);
+            drawn.push(site.clone());
         }
     }
     drawn.sort_by(|one, other| (&one.file, one.range.start).cmp(&(&other.file, other.range.start)));
@@ -133,7 +168,7 @@ impl Finder<'_> {
         &self.text[node.span().byte_range()]
     }
 
-    /// Returns the line of a node, which is the context of a short node.
+    /// Returns the text of the line on which a node begins, which is the context of a short node.
     fn line_of(&self, node: &impl syn::spanned::Spanned) -> String {
         let line = node.span().start().line;
         shortened(self.text.lines().nth(line - 1).unwrap_or_default())
@@ -374,7 +409,7 @@ mod tests {
     use super::*;
 
     fn sites(text: &str) -> Vec<Site> {
-        find_in(text, Path::new("a.rs")).unwrap()
+        find_in(text, Path::new("a.rs")).unwrap().sites
     }
 
     #[test]
@@ -422,20 +457,24 @@ mod tests {
         let folder = tool_io::TemporaryFolder::create(&std::env::temp_dir(), "sites").unwrap();
         let source = folder.path().join("src/a");
         fs::create_dir_all(source.join("tests")).unwrap();
-        for name in ["b.rs", "tests.rs", "tests/c.rs"] {
+        fs::create_dir_all(source.join("b/d")).unwrap();
+        for name in ["tests.rs", "tests/c.rs", "b/d.rs", "b/d/e.rs", "b/f.rs"] {
             fs::write(source.join(name), "fn f(a: bool) -> bool { !a }").unwrap();
         }
+        let text = "#[cfg(test)]\nmod d;\nmod f;\nfn f(a: bool) -> bool { !a }";
+        fs::write(source.join("b.rs"), text).unwrap();
         let missing = find(folder.path(), folder.path(), &["a", "renamed"]);
         assert!(missing.unwrap_err().to_string().contains("renamed"));
         let found = find(folder.path(), folder.path(), &["a"]).unwrap();
-        let files: Vec<&Path> = found.iter().map(|site| site.file.as_path()).collect();
-        assert_eq!(files, [Path::new("src/a/b.rs")]);
+        let files: Vec<&Path> = found.sites.iter().map(|site| site.file.as_path()).collect();
+        assert_eq!(files, ["src/a/b/f.rs", "src/a/b.rs"].map(Path::new));
+        assert_eq!(found.texts[Path::new("src/a/b.rs")], text);
     }
 
     #[test]
     fn a_sample_is_repeatable_and_does_not_overlap() {
         let text = "fn f(a: i32) -> i32 { a + 1 + 2 + 3 + 4 + 5 }";
-        let drawn = |seed| sample(sites(text), 3, seed);
+        let drawn = |seed| sample(&sites(text), 3, seed);
         let names = |drawn: &[Site]| drawn.iter().map(Site::to_string).collect::<Vec<_>>();
         assert_eq!(names(&drawn(5)), names(&drawn(5)));
         for pair in drawn(5).windows(2) {

@@ -1,6 +1,6 @@
 //! A copy of the workspace whose sources contain all mutants of a sample behind switches.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -84,23 +84,24 @@ impl Tree {
         Ok(Self { root })
     }
 
-    /// Writes the files with a switch at each place of the sample; a file without places is that of
-    /// the workspace.
+    /// Writes the files, whose texts are given, with a switch at each place of the sample; a file
+    /// without places is that of the workspace.
     pub(super) fn mutate(
         &self,
         workspace: &Workspace,
         package: &str,
         files: &BTreeSet<PathBuf>,
+        texts: &BTreeMap<PathBuf, String>,
         sample: &[Site],
     ) -> Result<Placed> {
         let mut mutants = Vec::new();
         for file in files {
-            let text = fs::read_to_string(workspace.root.join(file))?;
+            let text = texts.get(file).context("mutants: unknown file")?;
             let own = sample
                 .iter()
                 .enumerate()
                 .filter(|(_, site)| site.file == *file);
-            let (changed, places) = with_switches(&text, own);
+            let (changed, places) = with_switches(text, own);
             let places = places.into_iter();
             mutants.extend(places.map(|(number, range)| (number, file.clone(), range)));
             fs::write(self.root.join(file), changed)?;
@@ -210,7 +211,7 @@ mod tests {
     fn switches_contain_the_fault_and_the_text() {
         let text = "fn f(a: i32) -> i32 { g(); a + 1 }";
         let found = sites::find_in(text, Path::new("a.rs")).unwrap();
-        let sites = sites::sample(found, usize::MAX, 3);
+        let sites = sites::sample(&found.sites, usize::MAX, 3);
         let (changed, places) = with_switches(text, sites.iter().enumerate());
         assert_eq!(places.len(), sites.len());
         for (number, range) in places {

@@ -32,8 +32,10 @@ pub(super) fn outcome(
     blesses: bool,
     reporter: &Reporter,
 ) -> Result<Outcome> {
-    if !docs.faults(reporter)?.is_empty() {
-        return Ok(Outcome::Failed("the check `docs` failed".to_owned()));
+    if let Some(fault) = docs.faults(reporter)?.first() {
+        return Ok(Outcome::Failed(format!(
+            "the documentation has faults; the first is\n{fault}"
+        )));
     }
     let json = docs.interface_of(package);
     let fresh = match listing(&json)? {

@@ -11,12 +11,15 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::libtest::{self, Verdict};
 use super::reporter::Outcome;
 use super::tests_run::{Event, Selection, TAIL_LINES, outcome, progress};
+use crate::libtest::{self, Verdict};
 use crate::mpi;
 use crate::process::{self, OutputLine, tail, watch};
 use crate::workspace::{Package, Workspace};
+
+/// Id of the check that the doc tests are built and run.
+pub(super) const ID: &str = "test/doc";
 
 /// Runs the doc tests of the packages that have changed.
 pub(super) fn run(
@@ -24,7 +27,6 @@ pub(super) fn run(
     plan: &Selection<'_>,
     events: &Sender<Event>,
 ) -> Result<()> {
-    const DOC_TESTS: &str = "test/doc";
     let mut changed = Vec::new();
     for package in &workspace.packages {
         let process = doc_prefix(package);
@@ -37,8 +39,8 @@ pub(super) fn run(
             _ => changed.push(package),
         }
     }
-    let end = |outcome| events.send(Event::Ended(DOC_TESTS.into(), outcome));
-    let is_asked = DOC_TESTS.contains(plan.pattern);
+    let end = |outcome| events.send(Event::Ended(ID.into(), outcome));
+    let is_asked = ID.contains(plan.pattern);
     if changed.is_empty() {
         if is_asked {
             end(Outcome::Unchanged)?;
@@ -55,7 +57,7 @@ pub(super) fn run(
         folders.extend(inside);
     }
     let is_selected = |name: &str| doc_id(workspace, name).contains(plan.pattern);
-    events.send(Event::Started(DOC_TESTS.into()))?;
+    events.send(Event::Started(ID.into()))?;
     if !is_asked {
         let mut list = doc_command(plan, &["--list", "--format", "terse"]);
         let listed = watch(&mut list, |_| ())?;
@@ -76,7 +78,7 @@ pub(super) fn run(
             progress(events, text.clone());
         }
     })?;
-    events.send(Event::Took(DOC_TESTS.into(), begun.elapsed()))?;
+    events.send(Event::Took(ID.into(), begun.elapsed()))?;
     let reports = libtest::parse(&finished.out);
     let is_explained = reports
         .iter()

@@ -2,9 +2,10 @@
 //!
 //! Role: the check `docs`, and the files that `api` reads.
 //! Method: one command writes the documentation as JSON. The lints of rustdoc are the same for JSON
-//! and for pages, and a second command for the pages would read all crates again. The form of the
-//! JSON is not stable, so stable compilers need a variable to write it. Only rustdoc has the
-//! variable: cargo and the compiler would build all dependencies again.
+//! and for pages, and a second command for the pages would read all crates again. For this reason,
+//! `--only api/games` also reads all crates. The form of the JSON is not stable, so stable
+//! compilers need a variable to write it. Only rustdoc has the variable, because cargo and the
+//! compiler would build all dependencies again if they had it.
 
 use std::cell::OnceCell;
 use std::env;

@@ -7,8 +7,9 @@
 //! library.
 //! Limits: Miri cannot call C libraries and does not support all SIMD instructions of the GEMM
 //! library, so Miri runs the loop of `tensor-core` that reads through pointers, without SIMD, and
-//! the modules that own memory and positions. The code that calls the driver of AMD (`isa`) or
-//! opens a device (`gpu-wgsl`) runs under no sanitizer.
+//! the modules that own memory and positions. The unsafe code of `isa`, `gpu-wgsl`, `harness` and
+//! `benches`, which calls drivers or needs a build of wgpu, and of the program `cluster`, which
+//! needs MPI, runs under no sanitizer.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,8 +19,6 @@ use anyhow::{Context as _, Result};
 use super::lints;
 use super::reporter::{Outcome, Reporter};
 use crate::process;
-use crate::record;
-use crate::toolchain::nightly;
 use crate::workspace::Workspace;
 
 /// Folder of the source of the standard library in a toolchain.
@@ -119,7 +118,7 @@ impl Tool {
         }
         let mut faults = Vec::new();
         for (arguments, filters) in self.tests() {
-            let mut cargo = nightly("cargo");
+            let mut cargo = process::nightly("cargo");
             cargo
                 .current_dir(&workspace.root)
                 .env("CARGO_TERM_COLOR", "never")
@@ -146,23 +145,26 @@ impl Tool {
     fn missing(self) -> Option<String> {
         let (is_found, component) = match self {
             Self::Address => (
-                record::output(nightly("cargo").arg("--version")).is_some(),
+                process::output(process::nightly("cargo").arg("--version")).is_some(),
                 "",
             ),
             Self::Thread => {
-                let root = record::output(nightly("rustc").args(["--print", "sysroot"]));
+                let root = process::output(process::nightly("rustc").args(["--print", "sysroot"]));
                 let source = root.map(|root| Path::new(&root).join(LIBRARY));
                 let is_found = source.is_some_and(|source| source.is_dir());
                 (is_found, " --component rust-src")
             }
             Self::Miri => {
-                let version = record::output(nightly("cargo").args(["miri", "--version"]));
+                let version =
+                    process::output(process::nightly("cargo").args(["miri", "--version"]));
                 (version.is_some(), " --component miri --component rust-src")
             }
         };
         (!is_found).then(|| {
             let id = self.id();
-            format!("{id} is not installed (`rustup toolchain install nightly{component}`)")
+            format!(
+                "{id}: a part of the nightly toolchain is missing (`rustup toolchain install nightly{component}`)"
+            )
         })
     }
 }

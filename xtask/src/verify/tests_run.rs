@@ -19,16 +19,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
 
 use super::doc_tests;
-use super::libtest::{self, Report, Verdict};
 use super::reporter::{Outcome, Reporter};
 use super::unchanged::{Known, Unchanged};
 use crate::adapters;
 use crate::artifact::{self, Executable};
+use crate::libtest::{self, Report, Verdict};
 use crate::matrix_driver::{self, MatrixDriver};
 use crate::mpi;
 use crate::process::{self, Finished, OutputLine, tail, watch};
+use crate::record::Record;
 use crate::workspace::{Package, Workspace};
 
 /// Maximum number of displayed lines of a failed test's output, from its beginning, because the
@@ -39,9 +41,6 @@ pub(super) const TAIL_LINES: usize = 60;
 
 /// Number of test executables that run at the same time.
 const LANES: usize = 2;
-
-/// The tests of cooperative matrices: the end of their package's manifest, and their module.
-const MATRIX_TESTS: (&str, &str) = ("gpu-wgsl/Cargo.toml", "executor::matrices::");
 
 /// Prefix of every id.
 pub(super) const PREFIX: &str = "test/";
@@ -93,22 +92,39 @@ pub(super) fn run(
         "example" => Some(Job::Example(executable.clone())),
         _ => None,
     };
-    let on_matrices = executables.iter().filter(|executable| {
-        let is_of_gpu = executable.manifest.ends_with(MATRIX_TESTS.0);
-        executable.is_test && executable.kind == "lib" && is_of_gpu
-    });
+    let with_matrices = executables
+        .iter()
+        .filter(|executable| matrix_driver::has_tests(executable));
     let driver = MatrixDriver::find(&adapters::folder(workspace))?;
-    let on_matrices = on_matrices.zip(&driver);
-    let on_matrices = on_matrices.map(|(executable, driver)| Job::Matrices {
+    let with_matrices = with_matrices.zip(&driver);
+    let with_matrices = with_matrices.map(|(executable, driver)| Job::Matrices {
         executable: executable.clone(),
         driver: driver.clone(),
     });
-    // Doc tests come first: they take longer than most executables.
     let jobs = [Job::DocTests]
         .into_iter()
-        .chain(on_matrices)
+        .chain(with_matrices)
         .chain(executables.iter().filter_map(job));
-    run_jobs(workspace, plan, jobs.collect(), reporter)
+    let mut jobs: Vec<Job> = jobs.collect();
+    // A long job at the end would leave a thread without work.
+    let usual_s = usual_s(workspace)?;
+    let of_job = |job: &Job| {
+        let id = job.id(workspace).unwrap_or_default();
+        usual_s.get(&id).copied().unwrap_or(0.0)
+    };
+    jobs.sort_by(|one, other| of_job(other).total_cmp(&of_job(one)));
+    run_jobs(workspace, plan, jobs, reporter)
+}
+
+/// Returns the durations of slow processes in the record of `verify`, in s, by name.
+fn usual_s(workspace: &Workspace) -> Result<HashMap<String, f64>> {
+    let rows = Record::open(workspace, "verify", "run")?.rows()?;
+    let slowest = rows
+        .iter()
+        .flat_map(|row| row["slowest"].as_array().into_iter().flatten());
+    let duration =
+        |slow: &Value| Some((slow["check"].as_str()?.into(), slow["elapsed_s"].as_f64()?));
+    Ok(slowest.filter_map(duration).collect())
 }
 
 /// The work of one process.
@@ -121,6 +137,23 @@ enum Job {
         executable: Executable,
         driver: MatrixDriver,
     },
+}
+
+impl Job {
+    /// Returns the id of the process.
+    fn id(&self, workspace: &Workspace) -> Result<String> {
+        let prefix = |executable| Ok(prefix(package(workspace, executable)?, executable));
+        match self {
+            Self::Tests(executable) | Self::Example(executable) => prefix(executable),
+            Self::DocTests => Ok(doc_tests::ID.to_owned()),
+            Self::Matrices { executable, .. } => Ok(on_matrices(&prefix(executable)?)),
+        }
+    }
+}
+
+/// Returns the id of the process that runs tests on a driver with cooperative matrices.
+fn on_matrices(prefix: &str) -> String {
+    format!("{prefix} on {}", matrix_driver::ID)
 }
 
 /// A message from a thread that runs jobs to the thread that owns the reporter.
@@ -242,7 +275,7 @@ fn run_tests(
     let package = package(workspace, executable)?;
     let mut prefix = prefix(package, executable);
     if driver.is_some() {
-        prefix = format!("{prefix} on {}", matrix_driver::ID);
+        prefix = on_matrices(&prefix);
     }
     let known = match plan.unchanged.known(package, &prefix) {
         Some(known) => known,
@@ -259,7 +292,7 @@ fn run_tests(
     };
     let all = &known.all;
     let is_selected = |name: &&String| {
-        let is_meant = driver.is_none() || name.starts_with(MATRIX_TESTS.1);
+        let is_meant = driver.is_none() || name.starts_with(matrix_driver::TESTS);
         is_meant && format!("{prefix}/{name}").contains(plan.pattern)
     };
     let selected = all.iter().filter(is_selected);
@@ -284,8 +317,8 @@ fn run_tests(
     let finished = watch_tests(&mut tests, &prefix, selected.len(), events)?;
     events.send(Event::Took(prefix.clone(), begun.elapsed()))?;
     let outcomes = outcomes(&selected, &finished);
-    // After a failure that no test explains, no result is trusted.
-    let is_explained = outcomes.iter().all(|(name, _)| name != PROCESS);
+    // After a failure or a skip of an unknown test, no result is trusted.
+    let is_explained = outcomes.len() == selected.len();
     let ran = outcomes.iter().map(|(name, outcome)| {
         let has_passed = is_explained && *outcome == Outcome::Passed;
         (name.clone(), has_passed)

@@ -25,8 +25,8 @@ use tool_io::replace_file;
 
 use crate::adapters;
 use crate::mpi;
-use crate::record;
 use crate::workspace::{Package, Workspace};
+use crate::{cpu, process};
 
 /// The file of passed tests, relative to cargo's target folder.
 const FILE: &str = "verify/passed.json";
@@ -92,14 +92,14 @@ impl Unchanged {
         let known = fs::read(&file).ok();
         let known = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let mut circumstances = DefaultHasher::new();
-        record::output(record::rustc().arg("-vV")).hash(&mut circumstances);
+        process::output(process::rustc().arg("-vV")).hash(&mut circumstances);
         let own = env::vars_os().filter(|(name, _)| {
             let mut ignored = IGNORED_VARIABLES.iter();
             !ignored.any(|ignored| name == ignored)
         });
         let own: BTreeMap<OsString, OsString> = own.collect();
         (own, environment).hash(&mut circumstances);
-        (mpi::arguments(), cargo_settings(), record::cpu_features()).hash(&mut circumstances);
+        (mpi::arguments(), cargo_settings(), cpu::features()).hash(&mut circumstances);
         adapters::files(workspace).hash(&mut circumstances);
         Ok(Self {
             file,
@@ -169,7 +169,7 @@ fn cargo_settings() -> Vec<String> {
 
 /// Returns the key of each package.
 fn keys(workspace: &Workspace, circumstances: u64) -> Result<HashMap<String, u64>> {
-    let files = files(&workspace.root)?;
+    let files = files(&workspace.root, &workspace.target)?;
     let folders: Vec<(&Package, &Path)> = workspace
         .packages
         .iter()
@@ -228,7 +228,7 @@ fn closure<'w>(workspace: &'w Workspace, package: &'w Package) -> BTreeSet<&'w s
 
 /// Returns the path and the hash of each file below a folder, except build output and hidden
 /// folders, sorted.
-fn files(root: &Path) -> Result<Vec<(PathBuf, u64)>> {
+fn files(root: &Path, target: &Path) -> Result<Vec<(PathBuf, u64)>> {
     let mut files = Vec::new();
     let mut open = vec![root.to_owned()];
     while let Some(folder) = open.pop() {
@@ -240,7 +240,8 @@ fn files(root: &Path) -> Result<Vec<(PathBuf, u64)>> {
             let is_hidden = name.as_encoded_bytes().starts_with(b".");
             if kind.is_dir() {
                 let is_known = HIDDEN.iter().any(|known| name == *known);
-                if (is_known || !is_hidden) && name != "target" {
+                let is_output = name == "target" || path == target;
+                if (is_known || !is_hidden) && !is_output {
                     open.push(path);
                 }
             } else if kind.is_file() && path != root.join(OWN_RECORD) {

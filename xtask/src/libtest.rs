@@ -8,7 +8,7 @@
 
 /// The result of a test, as printed by the harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Ok,
     Failed,
     Ignored,
@@ -16,18 +16,18 @@ pub(super) enum Verdict {
 
 /// The result of a test, with its output.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Report {
-    pub(super) name: String,
-    pub(super) verdict: Verdict,
+pub(crate) struct Report {
+    pub(crate) name: String,
+    pub(crate) verdict: Verdict,
     /// Output of a failed test.
-    pub(super) output: String,
+    pub(crate) output: String,
 }
 
 /// A test that passed but printed on stderr that it could not do its work.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Skip {
-    pub(super) name: String,
-    pub(super) why: String,
+pub(crate) struct Skip {
+    pub(crate) name: String,
+    pub(crate) why: String,
 }
 
 /// Remarks that the harness appends to a name in results, but not in listings.
@@ -41,7 +41,7 @@ enum State {
 }
 
 /// Parses the reports of every section, in the order of their results.
-pub(super) fn parse(stdout: &str) -> Vec<Report> {
+pub(crate) fn parse(stdout: &str) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::new();
     let mut state = State::Outside;
     // If a test prints directly to stdout, its verdict appears on a later line.
@@ -81,7 +81,7 @@ pub(super) fn parse(stdout: &str) -> Vec<Report> {
 }
 
 /// Parses names from `--list --format terse`; benches are not included.
-pub(super) fn listing(stdout: &str) -> Vec<String> {
+pub(crate) fn listing(stdout: &str) -> Vec<String> {
     let names = stdout
         .lines()
         .filter_map(|line| line.strip_suffix(": test"));
@@ -89,7 +89,7 @@ pub(super) fn listing(stdout: &str) -> Vec<String> {
 }
 
 /// Parses lines `skipped: <test name>: <why>`.
-pub(super) fn skips(stderr: &str) -> Vec<Skip> {
+pub(crate) fn skips(stderr: &str) -> Vec<Skip> {
     let lines = stderr
         .lines()
         .filter_map(|line| line.strip_prefix("skipped: "));
@@ -103,7 +103,7 @@ pub(super) fn skips(stderr: &str) -> Vec<Skip> {
 }
 
 /// Returns whether a line is the result of a test; used to count progress.
-pub(super) fn is_result(line: &str) -> bool {
+pub(crate) fn is_result(line: &str) -> bool {
     matches!(result_line(line), Some((_, Some(_))))
 }
 
@@ -165,11 +165,11 @@ mod tests {
     use super::*;
 
     /// Output of a run in which a failed test printed lines that look like libtest's result lines.
-    const UNIT: &str = include_str!("../../testdata/unit.txt");
+    const UNIT: &str = include_str!("../testdata/unit.txt");
     /// Output of `cargo test --doc` in a workspace with two crates.
-    const DOC: &str = include_str!("../../testdata/doc.txt");
+    const DOC: &str = include_str!("../testdata/doc.txt");
     /// Output of an executable that a test aborted.
-    const CRASH: &str = include_str!("../../testdata/crash.txt");
+    const CRASH: &str = include_str!("../testdata/crash.txt");
 
     fn verdicts(reports: &[Report]) -> Vec<(&str, Verdict)> {
         let pairs = reports
