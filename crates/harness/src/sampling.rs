@@ -51,6 +51,7 @@ pub struct Sampled {
 
 impl Stacks {
     /// Adds `times` samples of a stack, given with the outermost function first.
+    #[cfg(any(unix, test))]
     fn add(&mut self, functions: &[String], times: usize) {
         // A semicolon separates functions in the folded format; types such as `[f32; 4]` contain
         // one.

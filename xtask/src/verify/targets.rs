@@ -18,8 +18,8 @@ pub(super) const TARGETS: [&str; 3] = [
     "aarch64-unknown-linux-gnu",
 ];
 
-/// Checks the published crates for a target, with their programs. Returns the reason if there is no
-/// compiler for the target.
+/// Checks all crates for a target, with their programs but without MPI. Returns the reason if there
+/// is no compiler for the target.
 pub(super) fn outcome(
     workspace: &Workspace,
     target: &'static str,
@@ -30,14 +30,8 @@ pub(super) fn outcome(
         Err(error) => return Ok(Err(error.to_string())),
     };
     let mut cargo = toolchain.cargo("check");
-    let published = workspace
-        .packages
-        .iter()
-        .filter(|package| package.is_published);
-    for package in published {
-        cargo.args(["--package", &package.name]);
-    }
     cargo
+        .arg("--workspace")
         .args(["--features", "telemetry/cli,games/cli,gpu-wgsl/cli"])
         // Another compiler in the same folder would rebuild every build script and macro.
         .env("CARGO_TARGET_DIR", workspace.target.join("targets"));

@@ -33,7 +33,8 @@ pub struct Query {
     pub memory_bytes: Option<u64>,
     /// The power limit in force, in W.
     pub power_limit_w: Option<f64>,
-    /// Whether the driver stays loaded while the GPU is unused (persistence mode).
+    /// Whether the driver stays loaded while the GPU is unused (persistence mode); `None` on
+    /// systems other than Linux.
     pub is_persistent: Option<bool>,
     /// Whether the GPU is partitioned into instances (MIG).
     pub is_mig: Option<bool>,
@@ -74,7 +75,11 @@ impl Nvml {
                 .enforced_power_limit()
                 .ok()
                 .map(|mw| f64::from(mw) * PER_MILLI),
+            // Only the Linux driver has the mode.
+            #[cfg(target_os = "linux")]
             is_persistent: gpu.is_in_persistent_mode().ok(),
+            #[cfg(not(target_os = "linux"))]
+            is_persistent: None,
             is_mig: gpu.mig_mode().ok().map(|mode| mode.current != 0),
         }
     }
