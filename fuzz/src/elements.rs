@@ -7,7 +7,14 @@ use tensor_core::{DType, Host, Tensor};
 /// # Panics
 /// If the tensor cannot be evaluated.
 pub(crate) fn numbers(tensor: &Tensor) -> Vec<f64> {
-    let numbers = tensor.cast(DType::F64).eval::<f64>(&Host::new());
+    let shape = tensor.shape().expect("a tensor in memory has a shape");
+    // The shape of an empty tensor may be too large for f64, and its product for `usize`.
+    let len = match shape.contains(&0) {
+        true => 0,
+        false => shape.iter().product(),
+    };
+    let numbers = tensor.reshape(&[len]).cast(DType::F64);
+    let numbers = numbers.eval::<f64>(&Host::new());
     numbers
         .expect("a tensor in memory can be evaluated")
         .into_iter()
