@@ -483,3 +483,23 @@ fn sides(nest: &LoopNest) -> Option<[Vec<usize>; 2]> {
         .eq((0..nest.domain.len()).rev().take(cols.len()));
     (bits(nest.dtype()).is_none() || is_end).then_some(sides)
 }
+
+#[cfg(test)]
+mod tests {
+    use tensor_core::{Tensor, einsum};
+
+    use super::super::tests::nests;
+    use super::*;
+
+    #[test]
+    fn the_side_with_the_last_axis_of_the_output_has_the_columns() {
+        let zeros =
+            |shape: &[usize]| Tensor::from_vec(shape, vec![0.0_f32; shape.iter().product()]);
+        let (pairs, rows) = (zeros(&[6, 7, 8]), zeros(&[5, 8]));
+        let of = |equation: &str| sides(&nests(&einsum(equation, &[&pairs, &rows]))[0]).unwrap();
+        // The axes a and c belong together, before, around and after b. Neighbours are one axis.
+        assert_eq!(of("ack,bk->acb"), [[0], [1]]);
+        assert_eq!(of("ack,bk->abc"), [vec![1], vec![0, 2]]);
+        assert_eq!(of("ack,bk->bac"), [[0], [1]]);
+    }
+}

@@ -135,19 +135,26 @@ mod tests {
     use tensor_core::plan::Plan;
     use tensor_core::{Executor, Reference, Tensor};
 
+    use super::super::tests::schedule_limits;
+    use super::super::{emit, schedule, split};
     use super::*;
 
-    /// Returns the number of copied operands in the only step of a program.
+    /// Returns the number of copied operands in the only step of a program, of which its kernel has
+    /// as many.
     fn n_copies(program: &Tensor) -> usize {
         let (plan, _) = Plan::new(&[program], &Reference.target()).unwrap();
         assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
         let nest = &plan.steps[0].nest;
+        let source = emit(&split(nest).0, &schedule(nest, &schedule_limits()), None).source;
+        let [all, functions] = ["opaque_", "fn opaque_"].map(|text| source.matches(text).count());
         let operands = (0..nest.values.len()).flat_map(|id| [(id, 0), (id, 1)]);
         let copies = operands.filter(|&(id, operand)| match nest.values[id] {
             Value::Unary(..) if operand == 1 => false,
             _ => copied(nest, id, operand) != Copied::Not,
         });
-        copies.count()
+        let n_copies = copies.count();
+        assert_eq!(all - functions, n_copies, "{source}");
+        n_copies
     }
 
     fn arrays<const N: usize>() -> [Tensor; N] {

@@ -446,6 +446,23 @@ mod tests {
     }
 
     #[test]
+    fn passes_count_each_iteration_and_each_end_of_a_loop() {
+        let x = Tensor::from_vec(&[3, 5, 7], vec![0.0_f32; 3 * 5 * 7]);
+        let passes = |tensor: &Tensor| {
+            let nest = &nests(tensor)[0];
+            n_passes(nest, &Schedule::Lanes(1))
+        };
+        // A loop that packs elements, and one that combines partial results of a workgroup.
+        let after = u64::from((WORD_BITS + 1) + (GROUP.ilog2() + 1));
+        assert_eq!(passes(&(&x + 1.0)), after);
+        assert_eq!(passes(&x.sum(2)), (7 + 1) + after);
+        // The inner loop is executed three times.
+        assert_eq!(passes(&x.sum([0, 2])), (3 + 1) + 3 * (7 + 1) + after);
+        // A remainder contains a loop of up to 32 passes.
+        assert_eq!(passes(&x.rem(7.0)), 32 + after);
+    }
+
+    #[test]
     fn passes_of_a_product_contain_the_calls_of_both_factors() {
         let [x, y] = [3.0_f32, 5.0].map(|value| Tensor::from_vec(&[96, 96], vec![value; 96 * 96]));
         let passes = |x: &Tensor, y: &Tensor| {

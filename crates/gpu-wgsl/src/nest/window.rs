@@ -290,3 +290,29 @@ fn word(number: usize) -> u32 {
     // Arrays have less than 2^31 elements.
     u32::try_from(number).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_has_whole_words_and_at_least_one_element() {
+        let binding = Binding {
+            bytes: 64,
+            alignment: 16,
+        };
+        let of = |dtype, elements| chunk(dtype, elements, binding);
+        assert_eq!(of(DType::F32, 0..16), Some(0..64));
+        assert_eq!(of(DType::F32, 0..17), None);
+        assert_eq!(of(DType::F32, 7..9), Some(16..36));
+        assert_eq!(of(DType::Bool, 33..65), Some(0..12));
+        for (dtype, bytes) in [
+            (DType::Bool, 4),
+            (DType::F16, 4),
+            (DType::F32, 4),
+            (DType::F64, 8),
+        ] {
+            assert_eq!(of(dtype, 0..0), Some(0..bytes), "{dtype}");
+        }
+    }
+}
