@@ -206,16 +206,18 @@ fn fetch_missing(folder: &Path) -> bool {
             continue;
         }
         if let Err(error) = driver.fetch(folder) {
-            eprintln!(
+            output::note(format_args!(
                 "error: adapters: could not fetch {}: {error:#}",
                 driver.package
-            );
+            ));
             is_complete = false;
         }
     }
     if let Err(error) = matrix_driver::fetch_missing(folder) {
         let id = matrix_driver::ID;
-        eprintln!("error: adapters: could not fetch {id}: {error:#}");
+        output::note(format_args!(
+            "error: adapters: could not fetch {id}: {error:#}"
+        ));
         is_complete = false;
     }
     is_complete

@@ -62,7 +62,9 @@ pub(crate) fn run(options: &Options, args: Vec<OsString>) -> Result<ExitCode> {
 fn fetch(dir: &Path) {
     match data::MNIST.ensure(dir) {
         Ok(data::Source::Present) => (),
-        Ok(data::Source::Fetched) => eprintln!("fetched MNIST into {}", dir.display()),
-        Err(fault) => eprintln!("could not fetch MNIST: {fault}"),
+        Ok(data::Source::Fetched) => {
+            tool_io::output::note(format_args!("fetched MNIST into {}", dir.display()))
+        }
+        Err(fault) => tool_io::output::note(format_args!("could not fetch MNIST: {fault}")),
     }
 }

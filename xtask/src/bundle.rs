@@ -128,10 +128,10 @@ fn build_adapters() -> Result<PathBuf> {
 fn strip(file: &Path) {
     let done = Command::new("strip").arg(file).status();
     if !done.is_ok_and(|status| status.success()) {
-        eprintln!(
+        output::note(format_args!(
             "{}: symbols not removed (strip is missing or failed)",
             file.display()
-        );
+        ));
     }
 }
 
@@ -139,7 +139,9 @@ fn strip(file: &Path) {
 /// not available; the programs then use their built-in digits.
 fn pack_images(mnist: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     if let Err(fault) = data::MNIST.ensure(mnist) {
-        eprintln!("bundle without MNIST, the programs will use built-in digits: {fault}");
+        output::note(format_args!(
+            "bundle without MNIST, the programs will use built-in digits: {fault}"
+        ));
         return Ok(Vec::new());
     }
     let folder = dir.join("data");

@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let before = fs::read(&path).ok();
     let Finished { status, out, err } = reflect(options.check)?;
     let outcome = if !status.success() {
-        eprintln!("{}", tail(&(err + &out), TAIL_LINES));
+        output::note(format_args!("{}", tail(&(err + &out), TAIL_LINES)));
         "failed"
     } else if before == fs::read(&path).ok() {
         "fresh"

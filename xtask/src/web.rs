@@ -181,7 +181,7 @@ impl Report {
         Ok(match self.failure() {
             None => ExitCode::SUCCESS,
             Some(failure) => {
-                eprintln!("{failure}");
+                output::note(failure);
                 ExitCode::FAILURE
             }
         })

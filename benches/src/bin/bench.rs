@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tool_io::exit;
-use tool_io::output::print;
+use tool_io::output::{self, print};
 use tool_io::replace_file;
 use tool_io::{signals, target_folder};
 
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     match bench(&options) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("bench: {error:#}");
+            output::note(format_args!("bench: {error:#}"));
             ExitCode::from(exit::FAILURE)
         }
     }
@@ -55,7 +55,9 @@ fn bench(options: &Bench) -> Result<ExitCode> {
     tasks.retain(|task| is_chosen(&task.id.to_string()));
     let mut patterns = options.only.iter();
     if let Some(pattern) = patterns.find(|only| !known.iter().any(|id| id.contains(*only))) {
-        eprintln!("bench: no workload matches {pattern:?}; --list prints all of them");
+        output::note(format_args!(
+            "bench: no workload matches {pattern:?}; --list prints all of them"
+        ));
         return Ok(ExitCode::from(exit::USAGE));
     }
     if options.list {
@@ -67,7 +69,9 @@ fn bench(options: &Bench) -> Result<ExitCode> {
     }
     let left_out = keep_level(&mut tasks, level(options));
     if tasks.is_empty() {
-        eprintln!("bench: all workloads that match are left out; add --full or --long to run them");
+        output::note(format_args!(
+            "bench: all workloads that match are left out; add --full or --long to run them"
+        ));
         return Ok(ExitCode::from(exit::USAGE));
     }
     // Images are loaded by the first task that reads them; a wrong folder is found before.
@@ -132,15 +136,15 @@ fn bench(options: &Bench) -> Result<ExitCode> {
         progress.done();
     }
     let record = campaign.record();
-    eprintln!("record: {}", campaign.path().display());
+    output::note(format_args!("record: {}", campaign.path().display()));
     if options.record {
         let copy = tool_io::workspace_path("benches/record").join(record.file_name());
         record.write(&copy)?;
-        eprintln!("copy:   {}", copy.display());
+        output::note(format_args!("copy:   {}", copy.display()));
     }
     let page = out.join("report").join("index.html");
     report::write(record, &page)?;
-    eprintln!("report: {}", page.display());
+    output::note(format_args!("report: {}", page.display()));
     Ok(match (is_interrupted(), campaign.has_failed()) {
         (true, _) => ExitCode::from(exit::INTERRUPTED),
         (false, true) => ExitCode::FAILURE,
@@ -280,10 +284,10 @@ fn sample(
         };
         let sampled = sampling::sample_host(problem.workload(&[]));
         let Some(sampled) = sampled.with_context(|| task.id.to_string())? else {
-            eprintln!(
+            output::note(format_args!(
                 "{}: not sampled (no variant for the host executor)",
                 task.id
-            );
+            ));
             continue;
         };
         let path = folder.join(format!("{}-{}.folded", task.id.name, task.id.size));
@@ -307,7 +311,9 @@ fn on_interrupt() -> Result<Arc<AtomicBool>> {
         if mark.swap(true, Ordering::Relaxed) {
             exit::at_once(exit::INTERRUPTED);
         }
-        eprintln!("interrupted: finishing the current step; interrupt again to exit at once");
+        output::note(format_args!(
+            "interrupted: finishing the current step; interrupt again to exit at once"
+        ));
     })?;
     Ok(interrupted)
 }

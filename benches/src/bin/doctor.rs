@@ -13,7 +13,7 @@ use tool_io::{output, replace_file};
 
 fn main() -> ExitCode {
     run(&Doctor::parse()).unwrap_or_else(|error| {
-        eprintln!("doctor: {error:#}");
+        output::note(format_args!("doctor: {error:#}"));
         ExitCode::from(exit::FAILURE)
     })
 }

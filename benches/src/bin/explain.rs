@@ -31,7 +31,7 @@ struct Shown {
 
 fn main() -> ExitCode {
     run(&Explain::parse()).unwrap_or_else(|error| {
-        eprintln!("explain: {error:#}");
+        output::note(format_args!("explain: {error:#}"));
         ExitCode::from(exit::FAILURE)
     })
 }

@@ -14,14 +14,14 @@ use harness::record::{Record, latest_in};
 use harness::{report, trend};
 use serde_json::json;
 use tool_io::exit;
-use tool_io::output::{print, print_line};
+use tool_io::output::{self, print, print_line};
 use tool_io::{target_folder, workspace_path};
 
 fn main() -> ExitCode {
     match run(&Report::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("report: {error:#}");
+            output::note(format_args!("report: {error:#}"));
             ExitCode::from(exit::FAILURE)
         }
     }

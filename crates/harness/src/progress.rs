@@ -37,7 +37,7 @@ impl Progress {
     pub fn say(&self, message: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(message.to_owned()),
-            None => eprintln!("{message}"),
+            None => tool_io::output::note(message),
         }
     }
 

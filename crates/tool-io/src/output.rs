@@ -1,4 +1,4 @@
-//! Standard output.
+//! Standard output, and notes on standard error.
 //!
 //! Role: the only way in which programs of the workspace print. Clippy rejects `print!`, because it
 //! panics when a reader closes the pipe.
@@ -24,6 +24,12 @@ pub fn print(text: impl Display) -> Result<()> {
 /// Those of [`print()`].
 pub fn print_line(text: impl Display) -> Result<()> {
     print(format_args!("{text}\n"))
+}
+
+/// Writes a text and a line break to standard error. If this fails, the text is lost: `eprintln!`
+/// would panic, and a message is not worth the end of a long run.
+pub fn note(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Returns a text whose characters all print: control characters, which would act on the terminal,

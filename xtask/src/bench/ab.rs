@@ -75,7 +75,7 @@ fn compare(workspace: &Workspace, rev: &str, options: &commands::Bench) -> Resul
         }
     }
     for round in 0..N_ROUNDS {
-        eprintln!("round {} of {N_ROUNDS}", round + 1);
+        tool_io::output::note(format_args!("round {} of {N_ROUNDS}", round + 1));
         let mut turns = [&versions[0], &versions[1]];
         // A steady drift of the machine's speed cancels.
         if round % 2 == 1 {
@@ -96,7 +96,7 @@ fn compare(workspace: &Workspace, rev: &str, options: &commands::Bench) -> Resul
 /// Prints a line of a child's error output.
 fn print_errors(line: &OutputLine) {
     if let OutputLine::Err(text) = line {
-        eprintln!("{text}");
+        tool_io::output::note(text);
     }
 }
 

@@ -80,7 +80,10 @@ impl PageServer {
         };
         let (response, report) = answer.unwrap_or_else(|Rejection { status, why }| {
             let url = printable(request.url());
-            eprintln!("error: web: {} {url}: {why}", request.method());
+            tool_io::output::note(format_args!(
+                "error: web: {} {url}: {why}",
+                request.method()
+            ));
             (Response::empty(status).boxed(), None)
         });
         // A browser that has closed the connection needs no answer.

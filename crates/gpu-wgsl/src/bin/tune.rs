@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     match run(&Tune::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tune: {error:#}");
+            output::note(format_args!("tune: {error:#}"));
             ExitCode::from(exit::FAILURE)
         }
     }

@@ -124,7 +124,7 @@ fn start(request: Request) -> ExitCode {
     let cluster = match Cluster::start() {
         Ok(cluster) => cluster,
         Err(error) => {
-            eprintln!("error: cluster: {error}");
+            output::note(format_args!("error: cluster: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -133,7 +133,7 @@ fn start(request: Request) -> ExitCode {
         // All ranks have the error. The error of rank 0 may contain only the number of the failed
         // rank and its message.
         if is_first {
-            eprintln!("error: cluster: {}", text_of(error));
+            output::note(format_args!("error: cluster: {}", text_of(error)));
         }
         ExitCode::FAILURE
     };

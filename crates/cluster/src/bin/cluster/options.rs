@@ -80,13 +80,13 @@ impl Common {
         let mut members = cluster.members().iter();
         let other = members.find(|member| member.instructions != *first);
         if let (0, Some(other)) = (cluster.rank(), other) {
-            eprintln!(
+            tool_io::output::note(format_args!(
                 "warning: host {} has {}, and host {} has {}: sums of floats may differ in their last bits (--portable prevents this)",
                 cluster.members()[0].host,
                 first,
                 other.host,
                 other.instructions
-            );
+            ));
         }
         Ok(())
     }

@@ -227,7 +227,10 @@ fn run(options: &Options, cluster: &Cluster, common: &Common) -> Result<Summary>
         }
         Err(error) => {
             // The other ranks wait for the gradients of this one.
-            eprintln!("error: cluster: train on rank {}: {error}", cluster.rank());
+            tool_io::output::note(format_args!(
+                "error: cluster: train on rank {}: {error}",
+                cluster.rank()
+            ));
             cluster.abort(1);
         }
     }

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     run(&Options::new(Solve::parse())).unwrap_or_else(|error| {
         let fault = error.downcast_ref::<Error>();
         let hint = fault.map_or("", answer::hint);
-        eprintln!("error: solve: {error:#}{hint}");
+        output::note(format_args!("error: solve: {error:#}{hint}"));
         ExitCode::from(exit::FAILURE)
     })
 }
@@ -48,7 +48,7 @@ fn run(options: &Options) -> Result<ExitCode> {
     Ok(match answer.shortfall {
         None => ExitCode::SUCCESS,
         Some(shortfall) => {
-            eprintln!("error: solve: {shortfall}");
+            output::note(format_args!("error: solve: {shortfall}"));
             ExitCode::FAILURE
         }
     })

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     match done {
         Ok(Ok(code)) => code,
         Ok(Err(error)) => {
-            eprintln!("trace: {error:#}");
+            output::note(format_args!("trace: {error:#}"));
             let code = error.downcast_ref::<NotStarted>().map(NotStarted::code);
             code.map_or(ExitCode::FAILURE, ExitCode::from)
         }
@@ -118,7 +118,7 @@ fn sample(settings: &Settings) -> Result<ExitCode> {
     });
     let endpoint = endpoint.transpose()?;
     if let (Some(endpoint), false) = (&endpoint, settings.is_quiet) {
-        eprintln!("trace: http://{}/metrics", endpoint.address());
+        output::note(format_args!("trace: http://{}/metrics", endpoint.address()));
     }
     let (status, command) = observe(settings, &running, &events, release)?;
     drop(endpoint);
@@ -127,7 +127,7 @@ fn sample(settings: &Settings) -> Result<ExitCode> {
         .context("the metrics endpoint is still running")?;
     let stopped = running.stop();
     for failure in &stopped.failures {
-        eprintln!("trace: {}", described(settings, failure));
+        output::note(format_args!("trace: {}", described(settings, failure)));
     }
     let is_of_file = |failure: &Failure| matches!(failure, Failure::Sink { .. });
     let is_complete = !stopped.failures.iter().any(is_of_file);
@@ -139,7 +139,7 @@ fn sample(settings: &Settings) -> Result<ExitCode> {
     let found = Findings::new(&stopped.trace, is_cut);
     let loss = found.loss_of_all();
     if let Some(loss) = &loss {
-        eprintln!("trace: {loss}");
+        output::note(format_args!("trace: {loss}"));
     }
     let concluded = conclude(settings, &found, &ending);
     // Wait for a command that runs longer than its trace, even if the report failed.
@@ -187,9 +187,9 @@ fn convert(settings: &Settings, file: &Path) -> Result<ExitCode> {
 
 fn warn_of_more_devices(dialect: Dialect, n_devices: usize) {
     if dialect == Dialect::SemicolonCsv && n_devices > 1 {
-        eprintln!(
+        output::note(format_args!(
             "trace: --format semicolon-csv contains only the first of {n_devices} devices; --format csv contains all"
-        );
+        ));
     }
 }
 
@@ -237,7 +237,10 @@ fn recorded(path: &Path) -> Result<Trace> {
     let read = format::read(&bytes).with_context(|| format!("{}", path.display()))?;
     for skipped in &read.skipped {
         let skipped = output::printable(&skipped.to_string());
-        eprintln!("trace: {}: skipped: {skipped}", path.display());
+        output::note(format_args!(
+            "trace: {}: skipped: {skipped}",
+            path.display()
+        ));
     }
     Ok(read.trace)
 }
@@ -293,7 +296,9 @@ fn wait(
         let failure = running.failure();
         if failure != reported {
             if let Some(failure) = &failure {
-                live.suspend(|| eprintln!("trace: {}", described(settings, failure)));
+                live.suspend(|| {
+                    output::note(format_args!("trace: {}", described(settings, failure)))
+                });
             }
             reported = failure;
         }
