@@ -5,8 +5,10 @@
 //! its outcome as JSON. A child ends when its standard input is closed, so that no child is left
 //! when this program ends in any way.
 
+use std::env;
 use std::io::{self, Read as _};
-use std::process::{Command, ExitCode, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -21,6 +23,9 @@ use tool_io::{exit, output, signals, workspace_path};
 
 /// Number of lines about the progress of a job.
 const N_PROGRESS: f64 = 10.0;
+/// Time in which caches fill and threads start. A run that is not longer has no verdict on its
+/// memory.
+const WARM_UP: Duration = Duration::from_secs(60);
 /// Settings of the allocator of glibc for the process of a job. It shares memory between threads,
 /// and returns large blocks and free memory at once, so that resident memory follows allocated
 /// memory. With the default settings, fragmentation would look like a leak.
@@ -33,7 +38,7 @@ const ALLOCATOR: [(&str, &str); 3] = [
 fn main() -> ExitCode {
     let options = Soak::parse();
     soak(&options).unwrap_or_else(|error| {
-        eprintln!("soak: {error:#}");
+        output::note(format_args!("soak: {error:#}"));
         ExitCode::from(exit::FAILURE)
     })
 }
@@ -45,10 +50,10 @@ fn soak(options: &Soak) -> Result<ExitCode> {
     let mut names: Vec<String> = jobs().into_iter().map(|job| job.name).collect();
     let mut patterns = options.only.iter();
     if let Some(pattern) = patterns.find(|only| !names.iter().any(|name| name.contains(*only))) {
-        eprintln!(
+        output::note(format_args!(
             "soak: no job matches {pattern:?} (found: {})",
             names.join(", ")
-        );
+        ));
         return Ok(ExitCode::from(exit::USAGE));
     }
     let is_chosen = |name: &String| options.only.iter().any(|only| name.contains(only));
@@ -74,18 +79,11 @@ fn soak(options: &Soak) -> Result<ExitCode> {
     run_all(&names, options, |outcome| {
         let entry = Entry::new(outcome, options.minutes, &origin);
         is_good &= entry.ok != Some(false);
+        print(&entry, options.json)?;
         if options.record {
             let mut record = Record::read(&path)?;
-            record.insert(entry.clone());
+            record.insert(entry);
             record.write(&path)?;
-        }
-        if options.json {
-            output::print_line(serde_json::to_string(&entry)?)?;
-            return Ok(());
-        }
-        output::print_line(entry.line())?;
-        for fault in &entry.outcome.faults {
-            output::print_line(format_args!("  seed {}: {}", fault.seed, fault.text))?;
         }
         Ok(())
     })?;
@@ -95,8 +93,24 @@ fn soak(options: &Soak) -> Result<ExitCode> {
     })
 }
 
+/// Prints an entry.
+fn print(entry: &Entry, as_json: bool) -> Result<()> {
+    if as_json {
+        output::print_line(serde_json::to_string(entry)?)?;
+        return Ok(());
+    }
+    output::print_line(entry.line())?;
+    for fault in &entry.outcome.faults {
+        output::print_line(format_args!("  seed {}: {}", fault.seed, fault.text))?;
+    }
+    Ok(())
+}
+
 /// Runs jobs in child processes, as many at a time as the options say, and calls `finished` with
 /// each outcome.
+///
+/// # Errors
+/// A job that cannot be started, and an error of `finished`. Running jobs end with this process.
 fn run_all(
     names: &[String],
     options: &Soak,
@@ -107,12 +121,15 @@ fn run_all(
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let (sender, outcomes) = mpsc::channel();
     thread::scope(|scope| {
-        for _ in 0..options.jobs {
+        for _ in 0..usize::from(options.jobs).min(names.len()) {
             let sender = sender.clone();
             scope.spawn(move || {
                 while let Some(name) = next() {
-                    let outcome = run_child(name, options.minutes, seed)
-                        .unwrap_or_else(|error| Outcome::failed(name, seed, &format!("{error:#}")));
+                    let outcome = start_child(name, options.minutes, seed).map(|child| {
+                        outcome_of(child).unwrap_or_else(|error| {
+                            Outcome::failed(name, seed, &format!("{error:#}"))
+                        })
+                    });
                     if sender.send(outcome).is_err() {
                         break;
                     }
@@ -120,21 +137,41 @@ fn run_all(
             });
         }
         drop(sender);
-        outcomes.into_iter().try_for_each(&mut finished)
-    })
+        let mut outcomes = outcomes.into_iter();
+        if let Err(error) = outcomes.try_for_each(|outcome| finished(outcome?)) {
+            // The scope would wait for the other jobs, which may take an hour.
+            output::note(format_args!("soak: {error:#}"));
+            exit::at_once(exit::FAILURE);
+        }
+    });
+    Ok(())
 }
 
-/// Runs a job in a child process and returns its outcome.
-fn run_child(name: &str, minutes: f64, seed: u64) -> Result<Outcome> {
-    let program = std::env::current_exe().context("the program has no path")?;
-    let mut child = Command::new(program)
-        .args(["--job", name, "--minutes", &minutes.to_string()])
+/// Starts the process of a job.
+fn start_child(name: &str, minutes: f64, seed: u64) -> Result<Child> {
+    /// The running program, also after its file was replaced by a build.
+    const OWN: &str = "/proc/self/exe";
+    let program = match Path::new(OWN).exists() {
+        true => OWN.into(),
+        false => env::current_exe().context("the program has no path")?,
+    };
+    let mut command = Command::new(program);
+    command
+        .args(["--job", name, &format!("--minutes={minutes}")])
         .args(["--seed", &seed.to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .envs(ALLOCATOR)
-        .spawn()
-        .context("cannot start the process of the job")?;
+        .envs(ALLOCATOR);
+    // Ctrl-C ends this process, and with it the children. A child that ends first would look like
+    // one that crashed.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let child = command.spawn();
+    child.with_context(|| format!("cannot start the process of the job {name}"))
+}
+
+/// Waits for the process of a job and returns its outcome.
+fn outcome_of(mut child: Child) -> Result<Outcome> {
     // Open until the child has ended.
     let _open = child.stdin.take();
     let output = child
@@ -160,6 +197,7 @@ fn run_here(name: &str, options: &Soak) -> Result<ExitCode> {
     let job = job.with_context(|| format!("no job has the name {name:?}"))?;
     let plan = Plan {
         time: Duration::from_secs_f64(60.0 * options.minutes),
+        warm_up: WARM_UP,
         seed: options.seed.unwrap_or_else(seed_of_time),
     };
     let part_s = plan.time.as_secs_f64() / N_PROGRESS;
@@ -168,10 +206,10 @@ fn run_here(name: &str, options: &Soak) -> Result<ExitCode> {
         if outcome.seconds >= next_s && part_s > 1.0 {
             next_s = outcome.seconds + part_s;
             let (minutes, faults) = (outcome.seconds / 60.0, outcome.n_faults);
-            eprintln!(
+            output::note(format_args!(
                 "{name}: {minutes:.1} min, {}, {faults} faults",
                 outcome.counts
-            );
+            ));
         }
     });
     output::print_line(serde_json::to_string(&outcome)?)?;

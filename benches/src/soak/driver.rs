@@ -25,6 +25,8 @@ const N_READINGS: u32 = 400;
 pub struct Plan {
     /// Time after which no step begins, except for the first step.
     pub time: Duration,
+    /// Time before the first reading of the memory.
+    pub warm_up: Duration,
     /// Seed of the first step; each further step has the next seed.
     pub seed: u64,
 }
@@ -106,7 +108,7 @@ impl Outcome {
     }
 }
 
-/// Runs a job, and calls `progress` with the outcome so far at each reading of the memory.
+/// Runs a job, and calls `progress` with the outcome so far in equal intervals.
 ///
 /// An error or a panic of a step is a fault. After a panic the job is started again, because its
 /// state may be incomplete.
@@ -142,8 +144,10 @@ pub fn run(job: &Job, plan: Plan, progress: &mut dyn FnMut(&Outcome)) -> Outcome
         outcome.seconds = now.as_secs_f64();
         outcome.longest_step_s = outcome.longest_step_s.max((now - begun).as_secs_f64());
         if now >= next_reading {
-            let pooled = worker.as_ref().and_then(|worker| worker.pool_bytes());
-            readings.push(Reading::now(outcome.seconds, pooled));
+            if now >= plan.warm_up {
+                let pooled = worker.as_ref().and_then(|worker| worker.pool_bytes());
+                readings.push(Reading::now(outcome.seconds, pooled));
+            }
             next_reading = now + interval;
             progress(&outcome);
         }
@@ -182,6 +186,7 @@ mod tests {
 
     const PLAN: Plan = Plan {
         time: Duration::from_millis(300),
+        warm_up: Duration::ZERO,
         seed: 100,
     };
 
@@ -220,6 +225,23 @@ mod tests {
         if let Some(resident) = &memory.resident {
             assert!(!resident.flat, "{resident:?}");
         }
+    }
+
+    #[test]
+    fn memory_is_not_judged_within_the_warm_up() {
+        let leaking = Job::new("test", || {
+            let mut leaked = Vec::new();
+            Ok(Calls(move |_| {
+                leaked.push(vec![1_u8; 1 << 20]);
+                std::thread::yield_now();
+                Ok(())
+            }))
+        });
+        let plan = Plan {
+            warm_up: Duration::from_secs(60),
+            ..PLAN
+        };
+        assert_eq!(run(&leaking, plan, &mut |_| ()).is_flat(), None);
     }
 
     #[test]
