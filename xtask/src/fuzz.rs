@@ -25,10 +25,11 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::Args;
+use clap::{Args, value_parser};
 use serde_json::{Map, Value, json};
 use tool_io::{TemporaryFolder, exit, output};
 
+use crate::lock::Lock;
 use crate::process::{self, Finished, Interrupted, OutputLine, nightly, spinner, tail};
 use crate::record::{self, Record};
 use crate::workspace::Workspace;
@@ -53,6 +54,8 @@ const MEMORY_LIMIT_MIB: u32 = 2048;
 const ALLOCATION_LIMIT_MIB: u32 = 256;
 /// Executions of empty inputs before the corpus, at most.
 const EMPTY_INPUTS: u64 = 2;
+/// Largest number of executions of a slice: libFuzzer reads a signed number of 32 bits.
+const MAX_RUNS: u64 = i32::MAX as u64;
 /// Maximum length of an input, in bytes.
 const MAX_INPUT_BYTES: u32 = 4096;
 /// Maximum number of files, and of bytes, that a target adds to the committed corpus.
@@ -81,10 +84,10 @@ pub(crate) struct Options {
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
     /// Executions of each target
-    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = value_parser!(u64).range(1..))]
     executions: u64,
     /// Targets that run at the same time
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..))]
     jobs: u16,
     /// Print the targets, and run none
     #[arg(long)]
@@ -159,10 +162,11 @@ fn run_all(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let known = targets(&workspace.root)?;
     if let Some(unknown) = options.targets.iter().find(|name| !known.contains(name)) {
-        bail!(
-            "fuzz: no target has the name {unknown:?} (targets: {})",
+        output::note(format_args!(
+            "error: fuzz: no target has the name {unknown:?} (targets: {})",
             known.join(" ")
-        );
+        ));
+        return Ok(ExitCode::from(exit::USAGE));
     }
     let is_selected = |name: &String| options.targets.is_empty() || options.targets.contains(name);
     let selected: Vec<String> = known.into_iter().filter(is_selected).collect();
@@ -173,8 +177,13 @@ fn run_all(options: &Options) -> Result<ExitCode> {
     process::end_children_on_stop()?;
     let commit = record::commit(&workspace.root);
     let circumstances = circumstances(commit.as_deref())?;
-    let record = Record::open(&workspace, "fuzz", "target")?;
+    let record = match options.record {
+        true => Record::to_write(&workspace, "fuzz", "target")?,
+        false => Record::open(&workspace, "fuzz", "target")?,
+    };
+    let _lock = Lock::take(&workspace.target.join(FOLDER), "fuzz")?;
     let programs = Programs::build(&workspace, &selected)?;
+    let n_jobs = selected.len().min(options.jobs.into());
     let queue = Mutex::new(VecDeque::from(selected));
     let faults = thread::scope(|scope| {
         let work = || -> Result<Vec<String>> {
@@ -211,9 +220,7 @@ fn run_all(options: &Options) -> Result<ExitCode> {
             }
             Ok(faults)
         };
-        let workers: Vec<_> = (0..options.jobs.max(1))
-            .map(|_| scope.spawn(work))
-            .collect();
+        let workers: Vec<_> = (0..n_jobs).map(|_| scope.spawn(work)).collect();
         let mut faults = vec![];
         for worker in workers {
             faults.extend(
@@ -237,9 +244,9 @@ fn targets(root: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
     let mut names = vec![];
     for entry in entries {
-        let path = entry?.path();
-        let stem = path.file_stem().and_then(|stem| stem.to_str());
-        names.extend(stem.map(str::to_owned));
+        let name = entry?.file_name();
+        let name = name.to_str().and_then(|name| name.strip_suffix(".rs"));
+        names.extend(name.map(str::to_owned));
     }
     names.sort();
     Ok(names)
@@ -304,7 +311,10 @@ impl Programs {
             fs::create_dir_all(&to)?;
             for name in selected {
                 let built = workspace.target.join(TRIPLE).join("release").join(name);
-                fs::copy(&built, to.join(name)).with_context(|| built.display().to_string())?;
+                let to = to.join(name);
+                let copied = fs::copy(&built, &to);
+                let context = || format!("cannot copy {} to {}", built.display(), to.display());
+                copied.with_context(context)?;
             }
         }
         Ok(Self {
@@ -380,7 +390,9 @@ impl Programs {
             let start = Instant::now();
             // The limit of libFuzzer includes the corpus.
             let n_inputs = files(&corpus)?.len() + files(&self.seeds.join(name))?.len();
-            let limit = executions - progress.executions + n_inputs as u64 + EMPTY_INPUTS;
+            let limit = (executions - progress.executions)
+                .saturating_add(n_inputs as u64 + EMPTY_INPUTS)
+                .min(MAX_RUNS);
             let finished = self.finish(
                 self.command(name, Build::Fast)
                     .args([&corpus, &self.seeds.join(name)])
@@ -405,10 +417,16 @@ impl Programs {
             .args([&corpus, &self.seeds.join(name)])
             .arg("-print_coverage=1");
         let replayed = self.finish(&mut replay, name, &progress)?;
+        let coverage = Coverage::parse(&(replayed.out + &replayed.err), &self.root)?;
+        ensure!(
+            coverage.functions > 0,
+            "fuzz: {name}: the coverage has no function of {} (does {SYMBOLIZER} work?)",
+            self.root.display()
+        );
         let corpus = files(&corpus)?;
         Ok(Done {
             progress,
-            coverage: Coverage::parse(&(replayed.out + &replayed.err), &self.root)?,
+            coverage,
             corpus_files: corpus.len(),
             corpus_bytes: corpus.iter().map(|(len, _)| len).sum(),
         })

@@ -26,6 +26,7 @@ mod debian;
 mod demo;
 mod fuzz;
 mod libtest;
+mod lock;
 mod matrix_driver;
 mod mpi;
 mod mutants;
@@ -139,7 +140,7 @@ fn main() -> ExitCode {
 /// Prints the error of a command, and returns its exit code.
 fn end(done: Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        tool_io::output::note(format_args!("error: {error:#}"));
         ExitCode::from(exit::FAILURE)
     })
 }

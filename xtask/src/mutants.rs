@@ -29,6 +29,7 @@ use clap::{Args, value_parser};
 use serde_json::{Value, json};
 
 use crate::artifact::{self, Executable};
+use crate::lock::Lock;
 use crate::matrix_driver::{self, MatrixDriver};
 use crate::process::{self, OutputLine, spinner, tail};
 use crate::record::{self, Record};
@@ -161,15 +162,19 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     match test_all(options) {
         // Finished mutants are in the file.
         Err(error) if error.is::<process::Interrupted>() => Ok(ExitCode::from(exit::INTERRUPTED)),
-        done => done.map(|()| ExitCode::SUCCESS),
+        done => done,
     }
 }
 
-fn test_all(options: &Options) -> Result<()> {
+fn test_all(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let is_known = |name: &String| PARTS.iter().any(|(package, _)| package == name);
     if let Some(unknown) = options.package.iter().find(|name| !is_known(name)) {
-        bail!("mutants: no parts are listed for the crate {unknown}");
+        let known = PARTS.map(|(package, _)| package).join(" ");
+        output::note(format_args!(
+            "error: mutants: no parts are listed for the crate {unknown:?} (crates: {known})"
+        ));
+        return Ok(ExitCode::from(exit::USAGE));
     }
     let is_selected = |name: &str| {
         options.package.is_empty() || options.package.iter().any(|package| package == name)
@@ -179,11 +184,19 @@ fn test_all(options: &Options) -> Result<()> {
     let out = out.unwrap_or_else(|| workspace.target.join("mutants.jsonl"));
     let run = Run {
         commit: record::commit(&workspace.root),
-        record: Record::open(&workspace, "mutants", "package")?,
+        record: match options.record {
+            true => Record::to_write(&workspace, "mutants", "package")?,
+            false => Record::open(&workspace, "mutants", "package")?,
+        },
         options,
         workspace: &workspace,
     };
-    let mut all = Vec::new();
+    // Two runs would share the copy of the workspace and the names of the test programs.
+    let _lock = match options.list {
+        true => None,
+        false => Some(Lock::take(&workspace.target, "mutants")?),
+    };
+    let (mut all, mut n_sampled) = (Vec::new(), 0);
     for (name, parts) in PARTS.iter().filter(|(name, _)| is_selected(name)) {
         let found = workspace
             .packages
@@ -197,6 +210,7 @@ fn test_all(options: &Options) -> Result<()> {
         if let Some(pattern) = &options.only {
             sample.retain(|site| site.to_string().contains(pattern));
         }
+        n_sampled += sample.len();
         if options.list {
             for site in &sample {
                 output::print_line(site)?;
@@ -209,10 +223,16 @@ fn test_all(options: &Options) -> Result<()> {
         }
         all.extend(tested);
     }
+    if let Some(pattern) = options.only.as_ref().filter(|_| n_sampled == 0) {
+        output::note(format_args!(
+            "error: mutants: no mutant of the sample matches {pattern:?}"
+        ));
+        return Ok(ExitCode::from(exit::USAGE));
+    }
     if !options.list {
         summarise(&all)?;
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The parts of a run that all crates share.
@@ -241,10 +261,14 @@ impl Run<'_> {
         {
             return Ok(of_sample(&sample, results));
         }
+        if sample.is_empty() {
+            return Ok(Vec::new());
+        }
+        let file = OpenOptions::new().create(true).append(true).open(out);
+        let mut file = file.with_context(|| format!("mutants: {}", out.display()))?;
         let tree = Tree::copy(self.workspace)?;
         let executables = build(self.workspace, &tree, package, texts, &mut sample)?;
         let mut programs = run_without_mutants(self.workspace, executables)?;
-        let mut file = OpenOptions::new().create(true).append(true).open(out)?;
         if is_cut_off {
             file.write_all(b"\n")?;
         }

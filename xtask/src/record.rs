@@ -12,7 +12,7 @@ use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Map, Value, json};
-use tool_io::replace_file;
+use tool_io::{check_replaceable, replace_file};
 
 use crate::workspace::Workspace;
 use crate::{cpu, process};
@@ -35,11 +35,21 @@ impl Record {
     /// Opens the record with a name; the file need not exist.
     ///
     /// # Errors
-    /// As [`Self::rows`], so that a long run does not end with a record that cannot be written.
+    /// As [`Self::rows`].
     pub(crate) fn open(workspace: &Workspace, name: &str, key: &'static str) -> Result<Self> {
         let path = workspace.root.join(FOLDER).join(format!("{name}.json"));
         let record = Self { path, key };
         record.rows()?;
+        Ok(record)
+    }
+
+    /// Opens a record to which a long run will write.
+    ///
+    /// # Errors
+    /// As [`Self::rows`], and a file that cannot be written.
+    pub(crate) fn to_write(workspace: &Workspace, name: &str, key: &'static str) -> Result<Self> {
+        let record = Self::open(workspace, name, key)?;
+        check_replaceable(&record.path)?;
         Ok(record)
     }
 

@@ -137,7 +137,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let record = options.record.as_deref().map(|name| {
-        let record = Record::open(&workspace, "verify", "run")?;
+        let record = Record::to_write(&workspace, "verify", "run")?;
         let command = format!(
             "cargo xtask verify{}{} --record {name}",
             if options.full { " --full" } else { "" },
@@ -159,7 +159,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
         Err(error) => Err(error),
         Ok(()) if reporter.is_empty() => {
-            eprintln!("error: verify: no check matches {pattern:?}");
+            output::note(format_args!("error: verify: no check matches {pattern:?}"));
             Ok(ExitCode::from(exit::USAGE))
         }
         Ok(()) => {
@@ -215,7 +215,8 @@ fn run_checks(
         let missing = |why: &str| missing_outcome(why, requires_tools());
         report::run(workspace, &executables, pattern, reporter, missing)?;
     }
-    Ok(())
+    // A check that an interrupt has ended may count as a failure.
+    Ok(process::check_not_interrupted()?)
 }
 
 /// Returns all checks except the tests and claims, cheap checks first.

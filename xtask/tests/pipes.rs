@@ -39,6 +39,22 @@ fn a_closed_pipe_is_silent() {
 }
 
 #[test]
+fn wrong_use_has_its_exit_code_without_a_reader_of_the_message() {
+    for line in [
+        "fuzz nosuch",
+        "mutants --package nosuch",
+        "mutants --package distributions --only nosuch --list",
+    ] {
+        let (reader, writer) = std::io::pipe().expect("the system supports pipes");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command.args(line.split(' ')).stdin(Stdio::null());
+        let output = command.stderr(writer).output().expect("xtask was built");
+        assert_eq!(output.status.code(), Some(2), "{line}");
+    }
+}
+
+#[test]
 fn help_and_wrong_use_start_no_build() {
     let run = |line: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
@@ -65,6 +81,7 @@ fn help_and_wrong_use_start_no_build() {
         "web",
         "codegen",
         "mutants",
+        "fuzz",
         "readme",
         "completions",
     ] {

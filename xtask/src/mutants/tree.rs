@@ -64,6 +64,8 @@ impl Tree {
             "--cached",
             "--others",
             "--exclude-standard",
+            // Git would write names that are not ASCII with escapes.
+            "-z",
         ]);
         let listed = process::watch(&mut git, |_| ())?;
         ensure!(
@@ -71,7 +73,12 @@ impl Tree {
             "mutants: git: {}",
             listed.err.trim()
         );
-        for file in listed.out.lines() {
+        for file in listed
+            .out
+            .trim_end()
+            .split('\0')
+            .filter(|name| !name.is_empty())
+        {
             let (from, to) = (workspace.root.join(file), root.join(file));
             let context = || from.display().to_string();
             if let Some(folder) = to.parent() {

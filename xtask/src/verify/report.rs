@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result};
 use super::reporter::{Outcome, Reporter};
 use crate::artifact::Executable;
 use crate::browser;
-use crate::process::{tail, watch};
+use crate::process::{Interrupted, tail, watch};
 use crate::readme;
 use crate::workspace::Workspace;
 
@@ -57,10 +57,7 @@ pub(super) fn run(
         .context("report: not built")?;
     if README.contains(pattern) {
         reporter.begin_long(README)?;
-        let outcome = match readme::faults(workspace, &program.path) {
-            Ok(faults) => Outcome::from_faults(&faults),
-            Err(error) => Outcome::Failed(format!("{error:#}")),
-        };
+        let outcome = outcome(readme::faults(workspace, &program.path))?;
         reporter.end(README, outcome)?;
     }
     match PAGE.contains(pattern) {
@@ -93,11 +90,16 @@ fn page(
         let output = finished.out + &finished.err;
         return reporter.end(PAGE, Outcome::Failed(tail(&output, TAIL_LINES)));
     }
-    let outcome = match check(&folder, &browser) {
-        Ok(faults) => Outcome::from_faults(&faults),
-        Err(error) => Outcome::Failed(format!("{error:#}")),
-    };
-    reporter.end(PAGE, outcome)
+    reporter.end(PAGE, outcome(check(&folder, &browser))?)
+}
+
+/// Returns the outcome of a check that lists faults. An error is a failure, except an interrupt.
+fn outcome(checked: Result<Vec<String>>) -> Result<Outcome> {
+    match checked {
+        Ok(faults) => Ok(Outcome::from_faults(&faults)),
+        Err(error) if error.is::<Interrupted>() => Err(error),
+        Err(error) => Ok(Outcome::Failed(format!("{error:#}"))),
+    }
 }
 
 /// Returns the faults of the page in a folder.

@@ -64,7 +64,10 @@ pub(crate) struct Reporter {
 impl Reporter {
     pub(crate) fn new(json: bool) -> Self {
         let (text, records): (Box<dyn Write>, Option<Box<dyn Write>>) = if json {
-            (Box::new(io::stderr()), Some(Box::new(Pipe(io::stdout()))))
+            (
+                Box::new(Pipe(io::stderr())),
+                Some(Box::new(Pipe(io::stdout()))),
+            )
         } else {
             (Box::new(Pipe(io::stdout())), None)
         };
