@@ -128,7 +128,7 @@ impl Entry {
                 .as_ref()
                 .map(|growth| format!("{name} {}", shown(growth)))
         });
-        let memory: Vec<String> = memory.collect();
+        let memory: String = memory.map(|kind| kind + "; ").collect();
         let verdict = match (outcome.n_faults, self.ok) {
             (0, None) => "ok, too short for the memory".to_owned(),
             (0, Some(true)) => "ok".to_owned(),
@@ -137,12 +137,11 @@ impl Entry {
             (n_faults, _) => format!("{n_faults} faults"),
         };
         format!(
-            "{:<40} {:>6.1} min  {} steps, {}; {}; {verdict}",
+            "{:<40} {:>6.1} min  {} steps, {}; {memory}{verdict}",
             outcome.job,
             outcome.seconds / 60.0,
             outcome.steps,
             outcome.counts,
-            memory.join(", "),
         )
     }
 }
