@@ -177,10 +177,10 @@ fn run_all(options: &Options) -> Result<ExitCode> {
     process::end_children_on_stop()?;
     let commit = record::commit(&workspace.root);
     let circumstances = circumstances(commit.as_deref())?;
-    let record = match options.record {
-        true => Record::to_write(&workspace, "fuzz", "target")?,
-        false => Record::open(&workspace, "fuzz", "target")?,
-    };
+    let record = Record::open(&workspace, "fuzz", "target")?;
+    if options.record {
+        record.check_writable()?;
+    }
     let _lock = Lock::take(&workspace.target.join(FOLDER), "fuzz")?;
     let programs = Programs::build(&workspace, &selected)?;
     let n_jobs = selected.len().min(options.jobs.into());

@@ -160,6 +160,11 @@ fn cut_list_of_failures(last: Option<&mut Report>) {
     }
 }
 
+/// Returns whether a line of a test program reports a failed test.
+pub(crate) fn is_failure(line: &str) -> bool {
+    line.starts_with("test ") && line.ends_with("... FAILED")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,5 +255,12 @@ mod tests {
     fn listings_name_tests_only() {
         let stdout = "a::b: test\nc: bench\nsrc/lib.rs - d (line 3): test\n";
         assert_eq!(listing(stdout), ["a::b", "src/lib.rs - d (line 3)"]);
+    }
+
+    #[test]
+    fn only_a_reported_failure_of_a_test_is_a_failure() {
+        assert!(is_failure("test plan::a_plan_is_small ... FAILED"));
+        assert!(!is_failure("test plan::a_plan_is_small ... ok"));
+        assert!(!is_failure("FAILED"));
     }
 }

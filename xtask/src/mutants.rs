@@ -184,13 +184,13 @@ fn test_all(options: &Options) -> Result<ExitCode> {
     let out = out.unwrap_or_else(|| workspace.target.join("mutants.jsonl"));
     let run = Run {
         commit: record::commit(&workspace.root),
-        record: match options.record {
-            true => Record::to_write(&workspace, "mutants", "package")?,
-            false => Record::open(&workspace, "mutants", "package")?,
-        },
+        record: Record::open(&workspace, "mutants", "package")?,
         options,
         workspace: &workspace,
     };
+    if options.record {
+        run.record.check_writable()?;
+    }
     // Two runs would share the copy of the workspace and the names of the test programs.
     let _lock = match options.list {
         true => None,
@@ -506,7 +506,7 @@ fn run_with_mutant(program: &mut Program, number: usize) -> Result<Fate> {
         command.env(MUTANT, number.to_string());
         let mut has_failed = false;
         let status = process::run_until(&mut command, limit, |line| {
-            has_failed |= matches!(line, OutputLine::Out(text) if is_failure(text));
+            has_failed |= matches!(line, OutputLine::Out(text) if libtest::is_failure(text));
             has_failed
         })?;
         match status {
@@ -520,11 +520,6 @@ fn run_with_mutant(program: &mut Program, number: usize) -> Result<Fate> {
         }
     }
     Ok(Fate::TimedOut)
-}
-
-/// Returns whether a line of a test program reports a failed test.
-fn is_failure(line: &str) -> bool {
-    line.starts_with("test ") && line.ends_with("... FAILED")
 }
 
 /// Reads the results of a commit from a file, by mutant. Results of other commits, and of files
@@ -661,13 +656,6 @@ mod tests {
         .unwrap();
         let (results, is_cut_off) = known(&out, Some("a")).unwrap();
         assert_eq!((results.len(), is_cut_off), (1, false));
-    }
-
-    #[test]
-    fn only_a_reported_failure_ends_a_test_program() {
-        assert!(is_failure("test plan::a_plan_is_small ... FAILED"));
-        assert!(!is_failure("test plan::a_plan_is_small ... ok"));
-        assert!(!is_failure("FAILED"));
     }
 
     #[test]

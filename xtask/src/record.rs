@@ -43,14 +43,12 @@ impl Record {
         Ok(record)
     }
 
-    /// Opens a record to which a long run will write.
+    /// Checks that rows can be written, before the long run whose results they are for.
     ///
     /// # Errors
-    /// As [`Self::rows`], and a file that cannot be written.
-    pub(crate) fn to_write(workspace: &Workspace, name: &str, key: &'static str) -> Result<Self> {
-        let record = Self::open(workspace, name, key)?;
-        check_replaceable(&record.path)?;
-        Ok(record)
+    /// A file that cannot be written.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        Ok(check_replaceable(&self.path)?)
     }
 
     /// Returns all rows, in the order of their names; none if there is no file.

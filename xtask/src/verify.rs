@@ -137,7 +137,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let record = options.record.as_deref().map(|name| {
-        let record = Record::to_write(&workspace, "verify", "run")?;
+        let record = Record::open(&workspace, "verify", "run")?;
+        record.check_writable()?;
         let command = format!(
             "cargo xtask verify{}{} --record {name}",
             if options.full { " --full" } else { "" },
