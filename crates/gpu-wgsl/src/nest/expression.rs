@@ -25,7 +25,7 @@ fn opaque_f32(x: f32) -> f32 {
 ";
 const OPAQUE_APART_F32: &str = "
 fn opaque_apart_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) + params.zero);
+    return bitcast<f32>(bitcast<u32>(x) - params.zero);
 }
 ";
 const OPAQUE_F64: &str = "
@@ -35,7 +35,7 @@ fn opaque_f64(x: f64) -> f64 {
 ";
 const OPAQUE_APART_F64: &str = "
 fn opaque_apart_f64(x: f64) -> f64 {
-    return bitcast<f64>(bitcast<u64>(x) + u64(params.zero));
+    return bitcast<f64>(bitcast<u64>(x) - u64(params.zero));
 }
 ";
 

@@ -7,12 +7,16 @@
 //! as an opaque copy, which hides this operation, if it is itself computed by such operations. Each
 //! operation is then rounded once in every kernel. A divisor is always a copy, because a compiler
 //! may drop the store of a quotient whose divisor is known to be 0.
+//! A compiler may also compute an operand, for example `f32(i - i)`, and treat `0 * y` as 0, even
+//! if `y` is NaN. An operand of arithmetic is therefore also a copy if a compiler may know its
+//! value.
 //! Method: a copy is `x | zero` on the bits of `x`, where `zero` is a parameter that is 0. The
-//! second operand of a difference, a quotient or a comparison is copied as `x + zero`, because both
+//! second operand of a difference, a quotient or a comparison is copied as `x - zero`, because both
 //! operands may be equal: `(x + y) - (y + x)`. Comparisons use their operands directly unless both
 //! are computed from a common value. A fold uses its operand directly, because the executor may
-//! choose the order of the terms. Only a sum or a difference is copied, because a compiler could
-//! fold its two operands one after the other.
+//! choose the order of the terms. The operand is a copy only if it is a sum or a difference,
+//! because a compiler could fold its two operands one after the other, or if its value may be
+//! known.
 //! Cost: one integer operation per copy, which the memory traffic of an elementwise kernel hides.
 //! Matrix products, convolutions and distances have no copies in their loops.
 
@@ -33,66 +37,84 @@ pub(super) enum Copied {
     Apart,
 }
 
-/// Returns how a fold writes its operand.
-pub(super) fn folded(nest: &LoopNest, operand: ValueId) -> Copied {
-    let is_sum = matches!(
-        nest.values[operand.0],
-        Value::Binary(Binary::Add | Binary::Sub, ..)
-    );
-    match is_sum && is_float(nest, operand) {
-        true => Copied::Once,
-        false => Copied::Not,
-    }
+/// The operands of a nest that are opaque copies.
+#[derive(Debug)]
+pub(super) struct Copies<'n> {
+    nest: &'n LoopNest,
+    /// For each value, whether a compiler may know it.
+    known: Vec<bool>,
 }
 
-/// Returns how operand 0 or 1 of a value is written.
-pub(super) fn copied(nest: &LoopNest, id: usize, operand: usize) -> Copied {
-    let of_inline = |a: ValueId| match is_inline(nest, a) {
-        true => Copied::Once,
-        false => Copied::Not,
-    };
-    // The copy of the second of two operands that may be equal.
-    let second = |a: ValueId, b: ValueId| match a == b || is_inline(nest, b) {
-        true => Copied::Apart,
-        false => Copied::Not,
-    };
-    match nest.values[id] {
-        Value::Unary(_, a) | Value::Binary(_, a, _) | Value::Compare(_, a, _)
-            if !is_float(nest, a) =>
-        {
-            Copied::Not
+impl<'n> Copies<'n> {
+    pub(super) fn new(nest: &'n LoopNest) -> Self {
+        let known = known(nest);
+        Self { nest, known }
+    }
+
+    /// Returns how a fold writes its operand.
+    pub(super) fn folded(&self, operand: ValueId) -> Copied {
+        let is_sum = matches!(
+            self.nest.values[operand.0],
+            Value::Binary(Binary::Add | Binary::Sub, ..)
+        );
+        match is_sum && is_float(self.nest, operand) {
+            true => Copied::Once,
+            false => self.factor(operand),
         }
-        Value::Unary(Unary::Recip, _) => Copied::Once,
-        Value::Unary(Unary::Sqrt | Unary::Neg, a) => of_inline(a),
-        Value::Binary(op, a, b) => match (op, operand) {
-            (Binary::Sub, 1) => second(a, b),
-            (Binary::Div, 1) => Copied::Apart,
-            (Binary::Add | Binary::Sub | Binary::Mul | Binary::Div, _) => {
-                of_inline([a, b][operand])
-            }
-            _ => Copied::Not,
-        },
-        Value::Compare(_, a, b) => match numbers(nest, a).is_disjoint(&numbers(nest, b)) {
-            true => Copied::Not,
-            false if operand == 1 => second(a, b),
-            false => of_inline(a),
-        },
-        _ => Copied::Not,
     }
-}
 
-/// Returns whether a value is an `f32` or an `f64`. An `f16` does not count: it is rounded by
-/// integer operations, which a compiler does not simplify.
-fn is_float(nest: &LoopNest, value: ValueId) -> bool {
-    nest.dtypes[value.0].is_float()
-}
+    /// Returns how a sum of products, which adds each product with `fma`, writes a factor.
+    pub(super) fn factor(&self, factor: ValueId) -> Copied {
+        match is_float(self.nest, factor) && self.known[factor.0] {
+            true => Copied::Once,
+            false => Copied::Not,
+        }
+    }
 
-/// Returns whether a value is a float that a kernel computes with operators, so that a compiler
-/// sees the operation where the value is used. The result of a reduction counts as well, because
-/// compilers unroll short loops. Loads, parameters and functions on bits are already opaque.
-fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
-    is_float(nest, value)
-        && match nest.values[value.0] {
+    /// Returns how operand 0 or 1 of a value is written.
+    pub(super) fn operand(&self, id: usize, operand: usize) -> Copied {
+        let nest = self.nest;
+        let of_inline = |a: ValueId| match self.is_inline(a) {
+            true => Copied::Once,
+            false => Copied::Not,
+        };
+        // The copy of the second of two operands that may be equal.
+        let second = |a: ValueId, b: ValueId| match a == b || self.is_inline(b) {
+            true => Copied::Apart,
+            false => Copied::Not,
+        };
+        match nest.values[id] {
+            Value::Unary(_, a) | Value::Binary(_, a, _) | Value::Compare(_, a, _)
+                if !is_float(nest, a) =>
+            {
+                Copied::Not
+            }
+            Value::Unary(Unary::Recip, _) => Copied::Once,
+            Value::Unary(Unary::Sqrt | Unary::Neg, a) => of_inline(a),
+            Value::Binary(op, a, b) => match (op, operand) {
+                (Binary::Sub, 1) => second(a, b),
+                (Binary::Div, 1) => Copied::Apart,
+                (Binary::Add | Binary::Sub | Binary::Mul | Binary::Div, _) => {
+                    of_inline([a, b][operand])
+                }
+                _ => Copied::Not,
+            },
+            Value::Compare(_, a, b) => match self.numbers(a).is_disjoint(&self.numbers(b)) {
+                true => Copied::Not,
+                false if operand == 1 => second(a, b),
+                false => of_inline(a),
+            },
+            _ => Copied::Not,
+        }
+    }
+
+    /// Returns whether a value is a float that a kernel computes with operators, so that a compiler
+    /// sees the operation where the value is used, or a float that a compiler may know. The result
+    /// of a reduction counts as well, because compilers unroll short loops. Loads, parameters and
+    /// functions on bits are otherwise opaque.
+    fn is_inline(&self, value: ValueId) -> bool {
+        let nest = self.nest;
+        let has_operator = match nest.values[value.0] {
             Value::Unary(op, _) => matches!(
                 op,
                 Unary::Neg
@@ -104,30 +126,69 @@ fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
                     | Unary::Round
                     | Unary::Trunc
             ),
-            Value::Binary(op, ..) => {
-                let has_operator =
-                    matches!(op, Binary::Add | Binary::Sub | Binary::Mul | Binary::Div);
-                // Maximum and minimum of `f64` consist of operators, too (`extreme`).
-                has_operator || nest.dtypes[value.0] == DType::F64
-            }
+            // Maximum and minimum of `f64` consist of operators, too (`extreme`).
+            Value::Binary(op, ..) => is_rounded(op) || nest.dtypes[value.0] == DType::F64,
             Value::Select(..) | Value::Cast(..) | Value::Reduced(..) | Value::Scanned(..) => true,
             _ => false,
+        };
+        is_float(nest, value) && (has_operator || self.known[value.0])
+    }
+
+    /// Returns the values that are not inline and from which a value is computed through inline
+    /// values only; the value itself if it is not inline.
+    fn numbers(&self, value: ValueId) -> BTreeSet<ValueId> {
+        let mut numbers = BTreeSet::new();
+        let mut open = vec![value];
+        while let Some(value) = open.pop() {
+            if !self.is_inline(value) {
+                numbers.insert(value);
+            } else {
+                open.extend(self.nest.values[value.0].operands());
+            }
         }
+        numbers
+    }
 }
 
-/// Returns the values that are not inline and from which a value is computed through inline values
-/// only; the value itself if it is not inline.
-fn numbers(nest: &LoopNest, value: ValueId) -> BTreeSet<ValueId> {
-    let mut numbers = BTreeSet::new();
-    let mut open = vec![value];
-    while let Some(value) = open.pop() {
-        if !is_inline(nest, value) {
-            numbers.insert(value);
-        } else {
-            open.extend(nest.values[value.0].operands());
-        }
+/// Returns for each value whether a compiler may compute it without data: a position, because loops
+/// are unrolled; an integer or a flag computed from two operands with a common source, as in
+/// `i - i`; and functions of these. Operators on floats have opaque operands.
+fn known(nest: &LoopNest) -> Vec<bool> {
+    let mut known: Vec<bool> = Vec::with_capacity(nest.values.len());
+    // The values without operands from which a value is computed.
+    let mut sources: Vec<BTreeSet<ValueId>> = Vec::with_capacity(nest.values.len());
+    for (id, value) in nest.values.iter().enumerate() {
+        let is_known = match *value {
+            Value::Index(_) | Value::Inside(_) => true,
+            Value::Const(_) | Value::Load { .. } | Value::Gather { .. } | Value::Random { .. } => {
+                false
+            }
+            Value::Unary(Unary::Neg | Unary::Sqrt | Unary::Recip, a) if is_float(nest, a) => false,
+            Value::Binary(op, a, _) if is_float(nest, a) && is_rounded(op) => false,
+            Value::Binary(_, a, b) | Value::Compare(_, a, b)
+                if !is_float(nest, a) && !sources[a.0].is_disjoint(&sources[b.0]) =>
+            {
+                true
+            }
+            _ => value.operands().any(|operand| known[operand.0]),
+        };
+        known.push(is_known);
+        let own = value.operands().next().is_none().then_some(ValueId(id));
+        let inherited = value.operands().flat_map(|operand| &sources[operand.0]);
+        sources.push(own.into_iter().chain(inherited.copied()).collect());
     }
-    numbers
+    known
+}
+
+/// Returns whether an operation on floats is one operator.
+fn is_rounded(op: Binary) -> bool {
+    matches!(op, Binary::Add | Binary::Sub | Binary::Mul | Binary::Div)
+}
+
+/// Returns whether a value is an `f32` or an `f64`. An `f16` does not count: it is rounded by
+/// integer operations, which a compiler does not simplify.
+fn is_float(nest: &LoopNest, value: ValueId) -> bool {
+    nest.dtypes[value.0].is_float()
 }
 
 #[cfg(test)]
@@ -139,22 +200,14 @@ mod tests {
     use super::super::{emit, schedule, split};
     use super::*;
 
-    /// Returns the number of copied operands in the only step of a program, of which its kernel has
-    /// as many.
+    /// Returns the number of opaque copies in the kernel of a program of one step.
     fn n_copies(program: &Tensor) -> usize {
         let (plan, _) = Plan::new(&[program], &Reference.target()).unwrap();
         assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
         let nest = &plan.steps[0].nest;
         let source = emit(&split(nest).0, &schedule(nest, &schedule_limits()), None).source;
         let [all, functions] = ["opaque_", "fn opaque_"].map(|text| source.matches(text).count());
-        let operands = (0..nest.values.len()).flat_map(|id| [(id, 0), (id, 1)]);
-        let copies = operands.filter(|&(id, operand)| match nest.values[id] {
-            Value::Unary(..) if operand == 1 => false,
-            _ => copied(nest, id, operand) != Copied::Not,
-        });
-        let n_copies = copies.count();
-        assert_eq!(all - functions, n_copies, "{source}");
-        n_copies
+        all - functions
     }
 
     fn arrays<const N: usize>() -> [Tensor; N] {
@@ -189,8 +242,9 @@ mod tests {
             let (plan, _) = Plan::new(&[&program], &Reference.target()).unwrap();
             let nest = &plan.steps[0].nest;
             let last = nest.result().0;
-            assert_eq!(copied(nest, last, 1), Copied::Apart, "{}", plan.explain());
-            assert_ne!(copied(nest, last, 0), Copied::Apart, "{}", plan.explain());
+            let copies = Copies::new(nest);
+            assert_eq!(copies.operand(last, 1), Copied::Apart, "{}", plan.explain());
+            assert_ne!(copies.operand(last, 0), Copied::Apart, "{}", plan.explain());
         }
     }
 
@@ -210,6 +264,29 @@ mod tests {
             (&x / &y, 1),
             (x.recip(), 1),
             (Tensor::arange(3).cast(DType::F32) * 2.0, 1),
+        ] {
+            assert_eq!(n_copies(&program), n);
+        }
+    }
+    #[test]
+    fn floats_that_a_compiler_may_know_are_copies() {
+        let [x, y] = arrays();
+        let whole = Tensor::from_vec(&[3], vec![1_i32, 2, 3]);
+        let zero = (&whole - &whole).cast(DType::F32);
+        let position = Tensor::arange(3).cast(DType::F32);
+        for (program, n) in [
+            (&zero * &x, 1),
+            (zero.sin() * &x, 1),
+            ((&zero * &x).sum(0), 1),
+            ((zero.abs() * &x).sum(0), 1),
+            ((&position * &x).sum(0), 1),
+            (position.prod(0), 1),
+            (whole.lt(&whole).select(&x, &y).sqrt(), 1),
+            // The data of an integer are not known, and copies of known operands are opaque.
+            ((whole.cast(DType::F32) * &x).sum(0), 0),
+            (((&whole + 1).cast(DType::F32) * &x).sum(0), 0),
+            ((&x * 2.0 * &y).sum(0), 0),
+            ((&zero + &x).exp() * &y, 1),
         ] {
             assert_eq!(n_copies(&program), n);
         }

@@ -20,7 +20,6 @@ use tensor_core::op::Scan;
 use super::access;
 use super::expression::{fold, literal, opaque, type_name};
 use super::lanes::domain_indices;
-use super::opaque::folded;
 use super::passes;
 use super::statements::Statements;
 use super::{GROUP, contiguous};
@@ -106,7 +105,7 @@ pub(super) fn body(to: &mut Statements<'_>, lanes: u32) {
     to.index(scan.axis, None, &point);
     to.values_of_level(0, true);
     let element = to.local("v", operand.0);
-    let element = opaque(folded(to.nest, operand), dtype, &element);
+    let element = opaque(to.copies.folded(operand), dtype, &element);
     let result = to.local("v", id.0);
     if lanes > 1 {
         together(to, (id, scan), &element, &result);

@@ -14,7 +14,7 @@ use tensor_core::{DType, Scalar};
 use super::access;
 use super::expression::{self, cast, compare, fold, literal, opaque, type_name};
 use super::numbers;
-use super::opaque::{copied, folded};
+use super::opaque::Copies;
 use super::placement::Placement;
 use super::text::Text;
 
@@ -22,6 +22,7 @@ use super::text::Text;
 pub(super) struct Statements<'n> {
     pub(super) nest: &'n LoopNest,
     pub(super) placement: Placement,
+    pub(super) copies: Copies<'n>,
     pub(super) text: Text,
     /// Names of the loop indices.
     names: Vec<String>,
@@ -42,6 +43,7 @@ impl<'n> Statements<'n> {
         Self {
             nest,
             placement: Placement::new(nest, &sides),
+            copies: Copies::new(nest),
             text: Text::default(),
             names: (0..nest.sizes().len()).map(axis_name).collect(),
             stays: vec![false; nest.sizes().len()],
@@ -296,7 +298,7 @@ impl<'n> Statements<'n> {
     fn operand(&self, id: usize, place: usize, operand: ValueId) -> String {
         let name = self.local("v", operand.0);
         let dtype = self.nest.dtypes[operand.0];
-        opaque(copied(self.nest, id, place), dtype, &name)
+        opaque(self.copies.operand(id, place), dtype, &name)
     }
 
     /// Returns the expression of an element of an input; 0 if a guard fails. WGSL makes
@@ -371,14 +373,17 @@ impl<'n> Statements<'n> {
             self.each(id.0, |this| {
                 let total = this.local("total", id.0);
                 let folded = match this.placement.multiplied[operand.0] {
-                    Some([a, b]) => {
-                        let (a, b) = (this.local("v", a.0), this.local("v", b.0));
+                    Some(factors) => {
+                        let [a, b] = factors.map(|factor| {
+                            let name = this.local("v", factor.0);
+                            opaque(this.copies.factor(factor), DType::F32, &name)
+                        });
                         format!("fma({a}, {b}, {total})")
                     }
                     None => {
                         let value = this.local("v", operand.0);
                         let dtype = this.nest.dtypes[operand.0];
-                        let value = opaque(folded(this.nest, operand), dtype, &value);
+                        let value = opaque(this.copies.folded(operand), dtype, &value);
                         fold(op, this.nest.dtypes[operand.0], &total, &value)
                     }
                 };

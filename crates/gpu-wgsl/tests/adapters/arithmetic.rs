@@ -7,6 +7,8 @@
 
 #![expect(clippy::eq_op, reason = "the tests need repeated operands")]
 
+use std::fmt::Display;
+
 use gpu_wgsl::check::every_adapter;
 use gpu_wgsl::{Feature, Gpu};
 use tensor_core::rng::Philox;
@@ -54,7 +56,7 @@ fn bits<T: Bits>(program: &Tensor, executor: &dyn Executor) -> Vec<u64> {
 }
 
 /// Fails with the names of all programs for which a device returns other bits than the host.
-fn assert_same_bits<T: Bits>(gpu: &Gpu, programs: &[(&str, Tensor)]) {
+fn assert_same_bits<T: Bits>(gpu: &Gpu, programs: &[(impl Display, Tensor)]) {
     let mut failures = Vec::new();
     for (name, program) in programs {
         let (actual, expected) = (bits::<T>(program, gpu), bits::<T>(program, &Host::new()));
@@ -66,7 +68,8 @@ fn assert_same_bits<T: Bits>(gpu: &Gpu, programs: &[(&str, Tensor)]) {
             failures.push(format!("{name}: {n_differ} of {} elements", actual.len()));
         }
     }
-    assert!(failures.is_empty(), "{}: {failures:#?}", T::DTYPE);
+    let driver = &gpu.adapter().driver;
+    assert!(failures.is_empty(), "{driver}: {}: {failures:#?}", T::DTYPE);
 }
 
 /// Evaluates a tensor on the host.
@@ -250,6 +253,57 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
             product(&(&ones / &x), &(&x / &ones)),
         ),
     ]
+}
+
+/// Returns programs with operands that a compiler can compute: positions, and functions of integers
+/// or flags that are combined with themselves.
+fn known_operands(dtype: DType) -> Vec<(String, Tensor)> {
+    let whole = Tensor::arange(8).reshape(&[4, 2]);
+    let (data, flag) = (on_host(&whole), on_host(&whole.lt(4)));
+    let zero = (&data - &data).cast(dtype);
+    let values = [0.0, 1.0, -0.0, 2.0, f64::NAN, -8.0, f64::INFINITY, -0.25];
+    let x = on_host(&Tensor::from_vec(&[4, 2], values.to_vec()).cast(dtype));
+    let known = [
+        ("i - i", (&whole - &whole).cast(dtype)),
+        ("flag ^ flag", (&flag ^ &flag).cast(dtype)),
+        ("n ^ (n ^ -1)", (&data ^ (&data ^ -1)).cast(dtype)),
+        (
+            "position",
+            Tensor::arange(2).cast(dtype).broadcast_to(&[4, 2]),
+        ),
+        ("sin(n - n)", zero.sin()),
+        ("half of n < n", data.lt(&data).cast(DType::F16).cast(dtype)),
+        ("0 if n == n, else x", data.eq(&data).select(&zero, &x)),
+    ];
+    let pairs = known.iter().flat_map(|(name, known)| {
+        [(known, known), (known, &x), (&x, known)].map(|pair| (name, pair))
+    });
+    let programs = pairs.flat_map(|(name, (a, b))| {
+        let product = a * b;
+        let quotient = (a / b + b) * b;
+        [
+            ("a / b", a / b),
+            ("1 / (a - b)", (a - b).recip()),
+            ("a < b", a.lt(b).cast(dtype)),
+            ("max(a, b) + 1", a.maximum(b) + 1.0),
+            ("sum of a * b", product.sum(1)),
+            ("sum of (a / b + b) * b", quotient.sum(1)),
+            ("product of a / b", (a / b).prod(1)),
+            ("a * b", product),
+        ]
+        .map(|(program, tensor)| (format!("{program} with {name}"), tensor))
+    });
+    programs.collect()
+}
+
+#[test]
+fn operations_on_operands_that_a_compiler_can_compute_are_those_of_the_host() {
+    for gpu in every_adapter() {
+        assert_same_bits::<f32>(gpu, &known_operands(DType::F32));
+        if gpu.require("f64", &[Feature::F64, Feature::Int64]).is_ok() {
+            assert_same_bits::<f64>(gpu, &known_operands(DType::F64));
+        }
+    }
 }
 
 #[test]
