@@ -4,15 +4,22 @@
 //! Method: a request is rounded up to one of 4 size classes per power of two, so a buffer is at
 //! most a quarter larger than its request, and at least 256 bytes long. A returned buffer is stored
 //! in its class for the next request. `live` and `peak` count the requested bytes; `reserved`
-//! counts the bytes allocated on the device, including free buffers.
+//! counts the bytes allocated on the device, including free buffers. The free bytes never exceed
+//! the peak of the bytes in use or [`MIN_FREE_BYTES`], whichever is larger: beyond this limit, the
+//! buffers that were returned first are dropped. The memory of a process that runs programs of ever
+//! different sizes is therefore bounded.
 
 use crate::Holder;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Smallest size class, in bytes. Every class is therefore a multiple of 4 bytes, which copies
 /// require.
 const MIN_CLASS_BYTES: u64 = 256;
+
+/// Free bytes that a pool may always hold. The temporaries of small programs are reused even if
+/// their sizes differ so much that together they need more than the peak.
+const MIN_FREE_BYTES: u64 = 16 << 20;
 
 /// A pool's byte and buffer counts at one moment.
 ///
@@ -40,7 +47,8 @@ impl PoolCounters {
         self.peak_bytes
     }
 
-    /// Returns the number of bytes that are allocated on the device for callers, in use or free.
+    /// Returns the number of bytes that are allocated on the device for callers, in use or free:
+    /// at most twice the peak in use, plus 16 MiB, all rounded up to size classes.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.reserved_bytes
@@ -62,8 +70,15 @@ impl PoolCounters {
 /// Free buffers by size class, and the sizes of the live buffers.
 #[derive(Debug)]
 pub(crate) struct Pool<B> {
-    /// Free buffers, by size class.
-    free: HashMap<u64, Vec<B>>,
+    /// Free buffers by size class, each with a number that counts returned buffers. The last one of
+    /// a class was returned last.
+    free: HashMap<u64, VecDeque<(u64, B)>>,
+    /// Bytes of the free buffers.
+    free_bytes: u64,
+    /// Peak of the bytes of the buffers in use, rounded up to size classes.
+    peak_used_bytes: u64,
+    /// Number of buffers that were returned so far.
+    n_returned: u64,
     /// Name and size of each live allocation, by its number.
     live: BTreeMap<u64, (Arc<str>, u64)>,
     /// Number of allocations so far; the number of the last one.
@@ -76,6 +91,9 @@ impl<B> Default for Pool<B> {
     fn default() -> Self {
         Self {
             free: HashMap::new(),
+            free_bytes: 0,
+            peak_used_bytes: 0,
+            n_returned: 0,
             live: BTreeMap::new(),
             n_allocations: 0,
             counters: PoolCounters::default(),
@@ -103,6 +121,8 @@ impl<B> Pool<B> {
 
     pub(crate) fn reset_peak(&mut self) {
         self.counters.peak_bytes = self.counters.live_bytes;
+        self.peak_used_bytes = self.used_bytes();
+        self.drop_oldest();
     }
 
     pub(crate) fn set_budget(&mut self, bytes: Option<u64>) {
@@ -142,7 +162,8 @@ impl<B> Pool<B> {
         bytes: u64,
         class_bytes: u64,
     ) -> Option<(B, u64)> {
-        let buffer = self.free.get_mut(&class_bytes)?.pop()?;
+        let (_, buffer) = self.free.get_mut(&class_bytes)?.pop_back()?;
+        self.free_bytes -= class_bytes;
         self.counters.n_reused += 1;
         Some((buffer, self.count_live(name, bytes)))
     }
@@ -155,23 +176,52 @@ impl<B> Pool<B> {
         self.count_live(name, bytes)
     }
 
-    /// Returns the buffer of an allocation to its size class, for reuse.
+    /// Returns the buffer of an allocation to its size class, for reuse, and drops the buffers that
+    /// exceed the limit of free bytes.
     pub(crate) fn release(&mut self, number: u64, class_bytes: u64, buffer: B) {
         if let Some((_, bytes)) = self.live.remove(&number) {
             self.counters.live_bytes -= bytes;
         }
-        self.free.entry(class_bytes).or_default().push(buffer);
+        self.n_returned += 1;
+        let returned = (self.n_returned, buffer);
+        self.free
+            .entry(class_bytes)
+            .or_default()
+            .push_back(returned);
+        self.free_bytes += class_bytes;
+        self.drop_oldest();
     }
 
     /// Drops every free buffer.
     pub(crate) fn trim(&mut self) {
-        let freed: u64 = self
-            .free
-            .iter()
-            .map(|(class, buffers)| class * buffers.len() as u64)
-            .sum();
-        self.counters.reserved_bytes -= freed;
+        self.counters.reserved_bytes -= self.free_bytes;
+        self.free_bytes = 0;
         self.free.clear();
+    }
+
+    /// Drops free buffers, the first returned first, until the rest is within the limit.
+    fn drop_oldest(&mut self) {
+        let limit = self.peak_used_bytes.max(MIN_FREE_BYTES);
+        while self.free_bytes > limit {
+            let oldest = self
+                .free
+                .iter_mut()
+                .min_by_key(|(_, buffers)| buffers.front().map_or(u64::MAX, |&(number, _)| number));
+            let Some((&class_bytes, buffers)) = oldest else {
+                return;
+            };
+            buffers.pop_front();
+            if buffers.is_empty() {
+                self.free.remove(&class_bytes);
+            }
+            self.free_bytes -= class_bytes;
+            self.counters.reserved_bytes -= class_bytes;
+        }
+    }
+
+    /// Returns the bytes of the buffers in use, rounded up to size classes.
+    fn used_bytes(&self) -> u64 {
+        self.counters.reserved_bytes - self.free_bytes
     }
 
     fn count_live(&mut self, name: &Arc<str>, bytes: u64) -> u64 {
@@ -180,6 +230,7 @@ impl<B> Pool<B> {
             .insert(self.n_allocations, (Arc::clone(name), bytes));
         self.counters.live_bytes += bytes;
         self.counters.peak_bytes = self.counters.peak_bytes.max(self.counters.live_bytes);
+        self.peak_used_bytes = self.peak_used_bytes.max(self.used_bytes());
         self.n_allocations
     }
 }
@@ -227,6 +278,65 @@ mod tests {
         pool.release(number, class, 7);
         pool.trim();
         assert_eq!(pool.counters().reserved_bytes, 0);
+    }
+
+    #[test]
+    fn free_buffers_beyond_the_limit_are_dropped_in_the_order_of_their_return() {
+        let mut pool = Pool::default();
+        let name: Arc<str> = "x".into();
+        let mut next = 0_u64;
+        let mut returned = |pool: &mut Pool<u64>, mib: u64| {
+            let class = mib << 20;
+            let taken = pool.take(&name, class, class);
+            let (buffer, number) = taken.unwrap_or_else(|| {
+                next += 1;
+                (next, pool.created(&name, class, class))
+            });
+            pool.release(number, class, buffer);
+            buffer
+        };
+        // 16 MiB are always within the limit.
+        for (mib, buffer) in [(7, 1), (5, 2), (4, 3), (7, 1), (5, 2)] {
+            assert_eq!(returned(&mut pool, mib), buffer);
+        }
+        assert_eq!(pool.counters().reserved_bytes(), 16 << 20);
+        // Buffer 3 of 4 MiB was returned first, so it is dropped.
+        assert_eq!(returned(&mut pool, 3), 4);
+        assert_eq!(pool.counters().reserved_bytes(), 15 << 20);
+        assert_eq!(returned(&mut pool, 4), 5);
+        assert_eq!(pool.counters().reserved_bytes(), 12 << 20);
+        assert_eq!(returned(&mut pool, 5), 2);
+        // A larger peak raises the limit until it is reset.
+        assert_eq!(returned(&mut pool, 40), 6);
+        assert_eq!(returned(&mut pool, 40), 6);
+        assert_eq!(pool.counters().reserved_bytes(), 40 << 20);
+        assert_eq!(returned(&mut pool, 30), 7);
+        assert_eq!(pool.counters().reserved_bytes(), 30 << 20);
+        assert_eq!(returned(&mut pool, 10), 8);
+        assert_eq!(pool.counters().reserved_bytes(), 40 << 20);
+        pool.reset_peak();
+        assert_eq!(pool.counters().reserved_bytes(), 10 << 20);
+    }
+
+    #[test]
+    fn memory_is_bounded_if_no_two_requests_have_the_same_size() {
+        let mut pool = Pool::default();
+        let name: Arc<str> = "x".into();
+        let mut held = VecDeque::new();
+        for bytes in (0..2000).map(|n| n * 65_536) {
+            let class = Pool::<()>::class_bytes(bytes, u64::MAX);
+            let (_, number) = pool
+                .take(&name, bytes, class)
+                .unwrap_or_else(|| ((), pool.created(&name, bytes, class)));
+            held.push_back((number, class));
+            if held.len() > 3 {
+                let (number, class) = held.pop_front().unwrap();
+                pool.release(number, class, ());
+            }
+            let counters = pool.counters();
+            let limit = (2 * counters.peak_bytes() + MIN_FREE_BYTES) / 4 * 5;
+            assert!(counters.reserved_bytes() <= limit, "{counters:?}");
+        }
     }
 
     #[test]

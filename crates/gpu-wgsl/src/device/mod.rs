@@ -162,7 +162,8 @@ impl Gpu {
         lock(&self.shared.pool).counters()
     }
 
-    /// Resets the peak of [`Gpu::pool`] to the current live bytes.
+    /// Resets the peak of [`Gpu::pool`] to the current live bytes, and frees unused buffers of the
+    /// pool beyond this peak or 16 MiB, whichever is larger.
     pub fn reset_peak(&self) {
         lock(&self.shared.pool).reset_peak();
     }
