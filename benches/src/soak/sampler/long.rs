@@ -1,11 +1,12 @@
 //! A sampler in real time on a simulated NVML.
 //!
 //! Method: the machine has faults every minute; the sampler has memory for few rows, and a file
-//! that is truncated at its maximum length. At each step of the job, the energy of the last seconds
-//! is compared with that of the model.
+//! that is truncated at its maximum length. At each step of the job, the energy of the seconds
+//! before the last row is compared with that of the model.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use super::Known;
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Number of rows in memory.
 const CAPACITY: usize = 4096;
-/// Time before a step whose energy is checked.
+/// Length of the windows whose energy is checked.
 const WINDOW: Duration = Duration::from_secs(5);
 /// Longest time without a row of the first GPU. A busy machine may stop a thread for seconds.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -64,17 +65,22 @@ impl Write for Ring {
     }
 }
 
-/// Returns the longest time without a row of the first GPU that ends after `from`, up to `now`.
-fn longest_pause(trace: &Trace, from: Duration, now: Duration) -> Duration {
+/// Returns the time of the last row of the first GPU, if there is one.
+fn last_row(trace: &Trace) -> Option<Duration> {
+    let mut rows = trace.rows.iter().rev();
+    rows.find(|row| row.device == 0).map(|row| row.time)
+}
+
+/// Returns the longest time without a row of the first GPU that ends in a window.
+fn longest_pause(trace: &Trace, window: &Range<Duration>) -> Duration {
     let rows = trace.rows.iter().filter(|row| row.device == 0);
-    let (mut last, mut longest) = (Duration::ZERO, Duration::ZERO);
-    for time in rows.map(|row| row.time).chain([now]) {
-        if time > from {
-            longest = longest.max(time.saturating_sub(last));
-        }
-        last = time;
-    }
-    longest
+    let times = rows.map(|row| row.time);
+    let starts = std::iter::once(Duration::ZERO).chain(times.clone());
+    let pauses = starts
+        .zip(times)
+        .filter(|(_, end)| window.start < *end && *end <= window.end);
+    let longest = pauses.map(|(start, end)| end.saturating_sub(start)).max();
+    longest.unwrap_or_default()
 }
 
 impl Long {
@@ -119,34 +125,45 @@ impl Long {
         }
         let (now, fake_now) = (self.running.now(), self.fake.time()?);
         let offset_s = fake_now.as_secs_f64() - now.as_secs_f64();
-        let Some(from) = now.checked_sub(WINDOW) else {
+        // The window ends at a row, because a window that ends an update period later has no
+        // energy, and the next row may be late.
+        let found = self.running.with_trace(|trace| {
+            let to = last_row(trace)?;
+            let window = to.checked_sub(WINDOW)?..to;
+            let energy = trace.energy_calibrated(0, window.clone(), &Calibration::known(1.0));
+            let pause = longest_pause(trace, &window);
+            Some((window, energy, trace.rows.len(), pause))
+        });
+        let Some((window, energy, n_rows, pause)) = found else {
+            // The first window is not over.
+            ensure!(
+                now <= WINDOW + LONGEST_PAUSE,
+                "the sampler in real time has no rows of {WINDOW:?} after {now:?}"
+            );
             return Ok(());
         };
-        let (energy, n_rows, pause) = self.running.with_trace(|trace| {
-            let energy = trace.energy_calibrated(0, from..now, &Calibration::known(1.0));
-            (energy, trace.rows.len(), longest_pause(trace, from, now))
-        });
         ensure!(
             n_rows <= 2 * CAPACITY,
             "memory has {n_rows} rows (expected at most {})",
             2 * CAPACITY
         );
+        let longest = pause.max(now.saturating_sub(window.end));
         ensure!(
-            pause <= LONGEST_PAUSE,
-            "the sampler in real time read no row for {pause:?} (expected at most {LONGEST_PAUSE:?})"
+            longest <= LONGEST_PAUSE,
+            "the sampler in real time read no row for {longest:?} (expected at most {LONGEST_PAUSE:?})"
         );
         self.known.add(energy.is_some());
         let Some(energy) = energy else {
             // A thread that waits for the processor leaves a pause, whose energy is unknown.
             ensure!(
                 pause > 5 * INTERVAL,
-                "the sampler in real time has no energy of its last seconds, without a pause"
+                "the sampler in real time has no energy from {window:?}, without a pause"
             );
             counts.add("pauses in real time", 1);
             return Ok(());
         };
         let gpu = &self.model.gpus()[0];
-        let [from_s, to_s] = [from, now].map(|time| time.as_secs_f64() + offset_s);
+        let [from_s, to_s] = [window.start, window.end].map(|time| time.as_secs_f64() + offset_s);
         let truth_j = gpu.energy_j(from_s, to_s);
         // A thread that waits for the processor reads later than its row says.
         let slack_j = gpu.gpu().power.peak_w() * 5.0 * INTERVAL.as_secs_f64();
