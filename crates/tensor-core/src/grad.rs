@@ -64,22 +64,18 @@ use crate::tensor::{Op, Tensor, hook};
 /// Linnainmaa 1970; Griewank and Walther 2008, "Evaluating Derivatives", 2nd edition.
 #[track_caller]
 pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+    let caller = Location::caller();
     for tensor in [loss].iter().chain(wrt) {
         let dtype = tensor.dtype()?;
         if !is_continuous(dtype) {
-            return Err(Error::NotDifferentiable {
-                operation: "grad",
-                dtype,
-            });
+            let operation = "grad";
+            return Err(Error::NotDifferentiable { operation, dtype }.at(caller));
         }
     }
-    let caller = Location::caller();
     let shape = loss.shape()?;
     if shape.iter().product::<usize>() != 1 {
-        return Err(Error::NotAScalar {
-            operation: "grad",
-            shape: shape.to_vec(),
-        });
+        let (operation, shape) = ("grad", shape.to_vec());
+        return Err(Error::NotAScalar { operation, shape }.at(caller));
     }
     let lazily = hook::pause();
     // Visit the nodes from the loss to the inputs. A node is visited after all of its uses, so its

@@ -121,7 +121,13 @@ impl Level {
                 ("baseline", Some(Self::baseline())),
                 ("AVX2", V3::try_new().map(|v3| plain(pulp::Arch::V3(v3)))),
                 ("AVX-512", V4::try_new().map(|v4| plain(pulp::Arch::V4(v4)))),
-                ("AVX-512 VPOPCNTDQ", counts.map(|_| Self::best())),
+                (
+                    "AVX-512 VPOPCNTDQ",
+                    V4::try_new().zip(counts).map(|(v4, counts)| Self {
+                        arch: pulp::Arch::V4(v4),
+                        popcount: Some(counts),
+                    }),
+                ),
             ]
         };
         #[cfg(not(target_arch = "x86_64"))]

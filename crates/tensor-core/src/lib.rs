@@ -2,8 +2,9 @@
 //! testing and profiling.
 //!
 //! **Execution model.** A [`Tensor`] is a handle on a program that has not run yet. Methods only
-//! record work: nothing is computed, and no error is raised, before [`eval`](Tensor::eval) or
-//! [`realize`](Tensor::realize). Evaluation plans the program as a whole ([`plan`]): elementwise
+//! record work: nothing is computed before [`eval`](Tensor::eval) or [`realize`](Tensor::realize).
+//! A wrong call stores its error in the tensor, and [`shape`](Tensor::shape), [`grad`], `eval` and
+//! `realize` return the error. Evaluation plans the program as a whole ([`plan`]): elementwise
 //! operations, broadcasts, views, padding and selections are fused into the loops that use them. A
 //! shape that only occurs between a broadcast and its reduction is therefore never stored. Fusion
 //! spans one level of reductions: the operand of a second reduction is an array in memory. An

@@ -54,8 +54,7 @@ pub fn mean_squared_error(prediction: &Tensor, target: &Tensor) -> Tensor {
 /// logits are not floats or the labels not integers, of [`Error::AxisOutOfRange`] for logits
 /// without axes, or of [`Error::EmptyReduction`] if there are no classes. A label outside
 /// `0..classes` is an error on evaluation: [`Error::IndexOutOfRange`], which shows a negative label
-/// as the `u32` with the same bits. A gradient that is computed without its loss does not report
-/// such a label and treats its row as a row without a label.
+/// as the `u32` with the same bits. The gradient has this error, too.
 ///
 /// # Examples
 /// ```

@@ -48,10 +48,10 @@ mod reads;
 
 /// The minimum cap on values with which every single operation can be planned: a selection has four
 /// values.
-const LEAST_VALUES: usize = 4;
+pub(crate) const LEAST_VALUES: usize = 4;
 /// The minimum cap on inputs with which every single operation can be planned: a selection has
 /// three inputs.
-const LEAST_INPUTS: usize = 3;
+pub(crate) const LEAST_INPUTS: usize = 3;
 
 /// The limits of one step on an executor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -34,7 +34,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use crate::dtype::{DType, HostData, Scalar};
 use crate::exec::{self, Accuracy, Executor, Reference, Storage, verify};
 use crate::ir::{LoopNest, Value};
-use crate::plan::{BufferId, Plan, Target};
+use crate::plan::{BufferId, LEAST_INPUTS, LEAST_VALUES, Plan, Target};
 use crate::tensor::Tensor;
 use oracle::{Array, Oracle};
 use program::{RandomProgram, programs};
@@ -52,11 +52,6 @@ mod oracle;
 #[cfg(test)]
 mod own;
 mod program;
-
-/// The value to which [`Plan::new`] raises a lower cap on values: a selection has four values.
-const LEAST_VALUES: usize = 4;
-/// The value to which [`Plan::new`] raises a lower cap on inputs: a selection has three inputs.
-const LEAST_INPUTS: usize = 3;
 
 /// Statistics on the outputs of some programs.
 #[derive(Debug, Clone, Copy, Default)]

@@ -149,7 +149,18 @@ impl Similarity {
         };
         // A tile is not larger than the number of columns, padded to whole words.
         let side = self.side.min(n_cols.next_multiple_of(WORD_BITS)).max(1);
-        let mut blocks = Vec::with_capacity(n_cols.div_ceil(side));
+        let n_blocks = n_cols.div_ceil(side);
+        let mut blocks = Vec::new();
+        // A matrix without rows may have any number of columns.
+        blocks.try_reserve_exact(n_blocks).map_err(|_| {
+            let limit = isize::MAX.cast_unsigned();
+            let (operation, shape) = ("all_pairs", vec![n_cols, n_cols]);
+            Error::TooLarge {
+                operation,
+                shape,
+                limit,
+            }
+        })?;
         for first in (0..n_cols).step_by(side) {
             let size = side.min(n_cols - first);
             let shape = [n_rows, size.next_multiple_of(WORD_BITS)];
@@ -342,6 +353,20 @@ mod tests {
 
     fn is_similar(x: &[f32], d: usize, i: usize, j: usize, limit: f32) -> bool {
         x.chunks_exact(d).all(|row| (row[i] - row[j]).abs() < limit)
+    }
+
+    #[test]
+    fn too_many_columns_without_rows_are_an_error() {
+        let x = Tensor::zeros(&[0, 1 << 60], DType::F32);
+        let host = Host::new();
+        let error = Similarity::within(0.5).columns(&host, &x).err();
+        assert!(matches!(
+            error.unwrap().root(),
+            Error::TooLarge {
+                operation: "all_pairs",
+                ..
+            }
+        ));
     }
 
     #[test]

@@ -63,7 +63,8 @@ pub fn read(path: impl AsRef<Path>) -> Result<Tensor, DataError> {
 /// Reads a whole file into a tensor of the requested type.
 ///
 /// Conversions never change a value: an element that is not exactly representable in `dtype` is an
-/// error. To round instead, use [`read`] and then [`cast`](Tensor::cast).
+/// error. To round instead, use this function with a type that has all values, such as `f64`, and then
+/// [`cast`](Tensor::cast).
 ///
 /// # Errors
 /// As [`read`].

@@ -13,7 +13,7 @@ use super::{Tensor, or_error_node};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::ir::WORD_BITS;
-use crate::shape::resolve_axis;
+use crate::shape::{element_count, resolve_axis};
 
 impl Tensor {
     /// Packs the `bool`s of each row of the last axis into `u32` words, the first element in the
@@ -53,8 +53,8 @@ impl Tensor {
     /// the last word are ignored.
     ///
     /// Returns an error node of [`Error::DTypeUnsupported`] for another type than `u32`, of
-    /// [`Error::AxisOutOfRange`] for a tensor without axes, and of [`Error::WordCount`] if the rows
-    /// do not have `⌈n / 32⌉` words.
+    /// [`Error::AxisOutOfRange`] for a tensor without axes, of [`Error::WordCount`] if the rows do
+    /// not have `⌈n / 32⌉` words, and of [`Error::TooLarge`] for a result that is too large.
     #[track_caller]
     #[must_use]
     pub fn unpack_bits(&self, n: usize) -> Self {
@@ -67,9 +67,11 @@ impl Tensor {
                 n_bits: n,
             });
         }
+        let n_padded = n.checked_next_multiple_of(WORD_BITS).unwrap_or(usize::MAX);
+        shape.push(n_padded);
+        or_error_node!(element_count(operation, &shape));
         let bits = Self::by_caller(|| {
             let bits = self.expand_dims(-1).shr(bit_numbers()).and(1).ne(0);
-            shape.push(n_words * WORD_BITS);
             bits.reshape(&shape).slice(-1, ..n.cast_signed())
         });
         bits.composed(operation, &[self])

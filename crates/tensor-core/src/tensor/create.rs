@@ -141,7 +141,8 @@ impl Tensor {
     /// order, is [`Philox::uniform_f32`]`(i)` of the stream, on every executor.
     ///
     /// The tensor takes no memory, because each use computes the numbers again. Returns an error
-    /// node of [`Error::TooLarge`] for more than 2^32 elements.
+    /// node of [`Error::TooLarge`] for more than 2^32 elements, and of [`Error::RankTooLarge`] for
+    /// too many axes.
     ///
     /// # Examples
     /// ```
@@ -168,7 +169,7 @@ impl Tensor {
     /// that dropout or noise differs in every call without a new plan. `stream` is a `u32` tensor
     /// of one element; the stream of `seed` itself is ignored. Returns an error node of
     /// [`Error::DTypeUnsupported`] or [`Error::NotAScalar`] if `stream` has another type or shape,
-    /// and of [`Error::TooLarge`] for more than 2^32 elements.
+    /// of [`Error::TooLarge`] for more than 2^32 elements, and of [`Error::RankTooLarge`].
     ///
     /// # Examples
     /// ```
@@ -199,7 +200,7 @@ impl Tensor {
     /// [`Philox::uniform_f32`] of `2 i` and `2 i + 1`. No element exceeds 5.78 in magnitude, and
     /// executors agree up to the errors of their logarithm and cosine. The tensor takes no memory,
     /// because each use computes the numbers again. Returns an error node of [`Error::TooLarge`]
-    /// for more than 2^31 elements. [`Philox::normal`] has longer tails, on the host.
+    /// for more than 2^31 elements, and of [`Error::RankTooLarge`]. [`Philox::normal`] has longer tails, on the host.
     #[track_caller]
     #[must_use]
     pub fn randn(stream: Philox, shape: &[usize]) -> Self {
@@ -268,6 +269,7 @@ fn words(
     stride: u32,
     first: u32,
 ) -> Result<Tensor> {
+    check_rank(operation, shape.len())?;
     let len = element_count(operation, shape)?;
     // Positions are `u32`, and `stride` words belong to each element.
     let at = Tensor::index(operation, len, MAX_POSITIONS / stride as usize);

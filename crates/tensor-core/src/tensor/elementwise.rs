@@ -353,7 +353,7 @@ unary_methods! {
     /// Returns the logistic function `1 / (1 + e^-x)`.
     sigmoid Sigmoid;
     /// Returns the error function `2/√π ∫₀ˣ e^(-t²) dt`, from -1 to 1. On the CPU the error is at
-    /// most 1.15 units in the last place of `f32`, and 1 unit of `f64`.
+    /// most 1.15 units in the last place of `f32`, and that of the crate `libm` for `f64`.
     erf Erf;
     /// Returns the complementary error function `1 - erf(x)`, from 2 to 0; the relative error is
     /// small also where the result is close to 0.

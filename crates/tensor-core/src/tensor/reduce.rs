@@ -186,7 +186,9 @@ impl Tensor {
     /// Returns the position of the first largest element along `axis`, as `u32`. If a line along
     /// `axis` contains a NaN, returns the position of the first NaN.
     ///
-    /// Returns an error node of [`Error::EmptyReduction`] for an axis of size 0.
+    /// Returns an error node of [`Error::EmptyReduction`] for an axis of size 0, of
+    /// [`Error::AxisOutOfRange`], of [`Error::DTypeUnsupported`] for `bool` and `f16`, and of
+    /// [`Error::TooLarge`] for an axis of more than 2^32 elements.
     #[track_caller]
     #[must_use]
     pub fn argmax(&self, axis: impl Into<Axis>) -> Self {
@@ -197,7 +199,7 @@ impl Tensor {
     /// Returns the position of the first smallest element along `axis`, as `u32`. If a line along
     /// `axis` contains a NaN, returns the position of the first NaN.
     ///
-    /// Returns an error node of [`Error::EmptyReduction`] for an axis of size 0.
+    /// Returns error nodes as [`argmax`](Self::argmax).
     #[track_caller]
     #[must_use]
     pub fn argmin(&self, axis: impl Into<Axis>) -> Self {
@@ -241,7 +243,11 @@ impl Tensor {
     }
 
     /// Returns the softmax of a float tensor along `axis`: `e^x` divided by its sum. Each line is
-    /// shifted by its largest element first, so that the exponential does not overflow.
+    /// shifted by its largest element first, so that the exponential does not overflow. A line that
+    /// has a NaN or `∞`, or only `-∞`, has the result NaN.
+    ///
+    /// Returns an error node of [`Error::AxisOutOfRange`], of [`Error::DTypeUnsupported`] for a type
+    /// that is not a float, and of [`Error::EmptyReduction`] for an axis of size 0.
     #[track_caller]
     #[must_use]
     pub fn softmax(&self, axis: impl Into<Axis>) -> Self {
@@ -253,6 +259,7 @@ impl Tensor {
     /// Returns the logarithm of [`softmax`](Tensor::softmax) of a float tensor along `axis`: `x -
     /// max - ln(sum(exp(x - max)))`. The result is finite where the softmax underflows to 0. Its
     /// gradient is `g - softmax * sum(g)`, where `g` is the gradient with respect to the result.
+    /// NaN and error nodes are those of `softmax`.
     ///
     /// # Examples
     /// ```

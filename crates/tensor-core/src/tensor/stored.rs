@@ -43,7 +43,8 @@ impl Tensor {
     }
 
     /// Returns the memory of a tensor that was created from data or returned by
-    /// [`realize`](Tensor::realize); `None` for any other tensor.
+    /// [`realize`](Tensor::realize), also if it has another gradient
+    /// ([`with_surrogate_gradient`](Tensor::with_surrogate_gradient)); `None` for any other tensor.
     #[must_use]
     pub fn storage(&self) -> Option<&Arc<dyn Storage>> {
         match &self.node().op {

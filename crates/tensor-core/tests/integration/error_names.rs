@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use tensor_core::ndarray::array;
+use tensor_core::rng::Philox;
 use tensor_core::{DType, Error, Host, SortAxis, Tensor};
 
 /// Returns the message of a tensor's error, without the source line.
@@ -20,6 +21,7 @@ fn an_operation_made_of_others_gives_its_own_name() {
     let x = Tensor::from_array(array![[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let (i, b) = (x.cast(DType::I32), x.gt(0));
     let half = x.cast(DType::F16);
+    let seed = Philox::new(1);
     let empty = Tensor::from_vec::<f32>(&[2, 0], Vec::new());
     for (expected, tensor) in [
         ("matmul", x.matmul(&i.t())),
@@ -89,6 +91,24 @@ fn an_operation_made_of_others_gives_its_own_name() {
         ("gt", x.gt(x.t())),
         ("ge", x.ge(&i)),
         ("full", Tensor::full(&[usize::MAX, 2], 1)),
+        ("rand", Tensor::rand(seed, &[1; 65])),
+        ("randn", Tensor::randn(seed, &[1; 65])),
+        (
+            "rand_in_stream",
+            Tensor::rand_in_stream(seed, &Tensor::scalar(1_u32), &[1; 65]),
+        ),
+        (
+            "randn_in_stream",
+            Tensor::randn_in_stream(seed, &Tensor::scalar(1_u32), &[1; 65]),
+        ),
+        (
+            "unpack_bits",
+            Tensor::zeros(&[1 << 59], DType::U32).unpack_bits(usize::MAX),
+        ),
+        (
+            "unpack_bits",
+            Tensor::zeros(&[1 << 58], DType::U32).unpack_bits(1 << 63),
+        ),
         ("stack", Tensor::stack(&[&x, &x], 4)),
         ("stack", Tensor::stack(&[&x, &x.t()], 0)),
         ("stack", Tensor::stack(&[&x, &i], 0)),

@@ -279,9 +279,7 @@ fn a_loss_and_its_gradients_are_computed_in_one_pass() {
         ),
         "{error}"
     );
-    if let Some(location) = error.location() {
-        assert_eq!(location.line(), line);
-    }
+    assert_eq!(error.location().unwrap().line(), line);
 }
 
 #[test]

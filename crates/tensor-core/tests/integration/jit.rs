@@ -64,19 +64,19 @@ fn a_call_that_was_made_before_allocates_nothing_but_outputs() {
 }
 
 #[test]
-fn one_plan_gives_the_bits_of_evaluating_anew() {
+fn one_plan_returns_the_bits_of_each_evaluation() {
     let host = Host::new();
     let mut args = arguments(&host);
     let compiled = jit(step);
     for _ in 0..3 {
-        let anew = step(&args).unwrap();
+        let again = step(&args).unwrap();
         let results = compiled
             .call(&host, &args.iter().collect::<Vec<_>>())
             .unwrap();
-        for (result, anew) in results.iter().zip(&anew) {
+        for (result, again) in results.iter().zip(&again) {
             assert_eq!(
                 result.to_host::<f32>().unwrap(),
-                anew.eval::<f32>(&host).unwrap()
+                again.eval::<f32>(&host).unwrap()
             );
         }
         args[..2].clone_from_slice(&results[..2]);
@@ -111,7 +111,7 @@ fn other_shapes_types_and_targets_have_plans_of_their_own() {
 }
 
 #[test]
-fn a_nest_is_checked_anew_for_inputs_of_another_length() {
+fn a_nest_is_checked_again_for_inputs_of_another_length() {
     let host = Host::new();
     let first_three = |len: usize| Tensor::arange(len).realize(&host).unwrap().slice(0, ..3);
     let (plan, data) = Plan::new(&[&(first_three(5) + 1)], &host.target()).unwrap();

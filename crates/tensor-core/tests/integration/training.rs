@@ -150,6 +150,19 @@ fn losses_and_their_gradients_are_those_of_pytorch() {
 }
 
 #[test]
+fn a_gradient_without_its_loss_has_the_error_of_a_bad_label() {
+    let logits = Tensor::zeros(&[2, 3], DType::F32);
+    let labels = Tensor::from_array(array![0_u32, 3]);
+    let entropy = loss::softmax_cross_entropy(&logits, &labels);
+    let gradient = grad(&entropy, &[&logits]).unwrap();
+    let error = gradient[0].eval::<f32>(&Host::new()).unwrap_err();
+    assert!(
+        matches!(error.root(), Error::IndexOutOfRange { .. }),
+        "{error}"
+    );
+}
+
+#[test]
 fn gradients_of_losses_are_central_differences() {
     const STEP: f64 = 1.0 / 65536.0;
     let host = Host::new();

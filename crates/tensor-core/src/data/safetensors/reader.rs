@@ -117,9 +117,8 @@ impl<R: Read + Seek> Reader<R> {
     /// Reads a tensor into host memory and converts its elements to `dtype`.
     ///
     /// Conversions never change a value: an element that is not exactly representable in `dtype` is
-    /// an error. To round instead, use [`read`](Reader::read) and then [`cast`](Tensor::cast).
-    /// [`FileType::closest`](crate::data::FileType::closest) returns the best type for each element
-    /// type.
+    /// an error. To round instead, read the best type for each element type,
+    /// [`FileType::closest`](crate::data::FileType::closest), and then use [`cast`](Tensor::cast).
     ///
     /// # Errors
     /// As [`read`](Reader::read), and [`DataError::Unrepresentable`] with the index and the value
