@@ -77,6 +77,8 @@ pub struct Limits {
     pub max_compute_workgroup_storage_size: u32,
     /// Maximum number of invocations in one workgroup.
     pub max_compute_invocations_per_workgroup: u32,
+    /// Maximum size of a workgroup along x, in invocations.
+    pub max_compute_workgroup_size_x: u32,
     /// Maximum number of workgroups in each dimension of a grid.
     pub max_compute_workgroups_per_dimension: u32,
     /// Required alignment of a storage binding's offset, in bytes.
@@ -88,7 +90,7 @@ pub struct Limits {
 impl Limits {
     /// Returns each limit with its WebGPU name, for reports.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 8] {
+    pub fn named(&self) -> [(&'static str, u64); 9] {
         [
             ("maxBufferSize", self.max_buffer_size),
             (
@@ -106,6 +108,10 @@ impl Limits {
             (
                 "maxComputeInvocationsPerWorkgroup",
                 self.max_compute_invocations_per_workgroup.into(),
+            ),
+            (
+                "maxComputeWorkgroupSizeX",
+                self.max_compute_workgroup_size_x.into(),
             ),
             (
                 "maxComputeWorkgroupsPerDimension",

@@ -325,7 +325,9 @@ impl Gpu {
         inputs: &[&Array],
     ) -> Result<Array> {
         if nest.output_len() == 0 {
-            return Array::alloc(self, origin, nest.dtype(), 0);
+            let mut empty = Array::alloc(self, origin, nest.dtype(), 0)?;
+            inputs.iter().for_each(|input| empty.inherit(input));
+            return Ok(empty);
         }
         let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
         if let Some(input) = packed_bools(nest, &lens) {
@@ -550,11 +552,19 @@ fn divide(
         return Err(FallbackReason::FunctionOfF64);
     }
     let are_short = lens.iter().copied().all(is_short) && is_short(nest.output_len());
+    let are_short = are_short && nest.reduce.iter().copied().all(is_short);
     let mut indices = nest.values.iter().filter_map(Value::checked_index);
     if !are_short || !guards_fit(nest) || indices.any(|(_, extent)| extent > MAX_LEN) {
         return Err(FallbackReason::TooLong);
     }
-    nest::divide(nest, lens, limits).ok_or(FallbackReason::Indivisible)
+    let division = nest::divide(nest, lens, limits).ok_or(FallbackReason::Indivisible)?;
+    if let Division::Parts(parts) = &division {
+        // The guards of parts count beyond the end of an axis if the last part is shorter.
+        for (part, lens) in parts.with_lens(lens) {
+            divide(part, &lens, limits)?;
+        }
+    }
+    Ok(division)
 }
 
 /// Returns whether the positions and extents of all guards fit into `i32`.
@@ -576,4 +586,27 @@ fn gathers(nest: &LoopNest) -> Vec<Gathered> {
         is_signed: nest.dtypes[at.0] == DType::I32,
     });
     gathers.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tensor_core::plan::Plan;
+    use tensor_core::rng::Philox;
+    use tensor_core::{Reference, Tensor};
+
+    use super::*;
+    use crate::nest::tests::schedule_limits;
+
+    #[test]
+    fn an_axis_beyond_the_indices_of_a_kernel_runs_on_the_host() {
+        let divided = |len: usize| {
+            let mean = Tensor::rand(Philox::new(1), &[len]).mean(..);
+            let (plan, _) = Plan::new(&[&mean], &Reference.target()).unwrap();
+            let nest = &plan.steps[0].nest;
+            divide(nest, &[], &schedule_limits())
+                .map(|division| matches!(division, Division::Whole))
+        };
+        assert_eq!(divided(2_000_000_001), Ok(false));
+        assert_eq!(divided(2_500_000_001), Err(FallbackReason::TooLong));
+    }
 }

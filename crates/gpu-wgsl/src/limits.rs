@@ -85,7 +85,11 @@ impl KernelLimits {
             least_outputs,
             least_side,
             workgroup_bytes: adapter.limits.max_compute_workgroup_storage_size,
-            invocations: adapter.limits.max_compute_invocations_per_workgroup,
+            // Workgroups of generated kernels are lines along x.
+            invocations: u32::min(
+                adapter.limits.max_compute_invocations_per_workgroup,
+                adapter.limits.max_compute_workgroup_size_x,
+            ),
             loop_iterations: adapter.max_loop_iterations,
             tiles,
         }

@@ -45,8 +45,10 @@ pub(crate) struct NestParams {
     /// Always 0 at run time, but not a constant for the compiler. Kernels combine a value with this
     /// word to hide the value from the compiler.
     zero: u32,
+    /// Always 0 at run time as well. A compiler can equate neither word with the other.
+    other_zero: u32,
     /// Padding to 16 bytes.
-    pad: [u32; 3],
+    pad: [u32; 2],
 }
 
 impl NestParams {

@@ -70,8 +70,8 @@ impl PoolCounters {
 /// Free buffers by size class, and the sizes of the live buffers.
 #[derive(Debug)]
 pub(crate) struct Pool<B> {
-    /// Free buffers by size class, each with a number that counts returned buffers. The last one of
-    /// a class was returned last.
+    /// Free buffers by size class, each with a number that counts returned buffers. The last buffer
+    /// of a class was returned last.
     free: HashMap<u64, VecDeque<(u64, B)>>,
     /// Bytes of the free buffers.
     free_bytes: u64,

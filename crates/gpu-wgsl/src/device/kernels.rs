@@ -181,6 +181,12 @@ impl Gpu {
                 limits.max_compute_invocations_per_workgroup,
             ),
             (
+                x,
+                "invocations along x",
+                "maxComputeWorkgroupSizeX",
+                limits.max_compute_workgroup_size_x,
+            ),
+            (
                 kernel.workgroup_bytes.into(),
                 "bytes of workgroup memory",
                 "maxComputeWorkgroupStorageSize",

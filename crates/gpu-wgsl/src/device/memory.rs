@@ -279,7 +279,7 @@ impl Gpu {
             other => other,
         };
         let (buffer, number) = acquired.map_err(|fault| match fault {
-            ResourceError::OutOfMemory(reason) => {
+            ResourceError::OutOfMemory(reason) | ResourceError::OverBudget(reason) => {
                 let pool = lock(&self.shared.pool);
                 Error::OutOfMemory {
                     name: name.to_string(),
@@ -338,7 +338,7 @@ impl Gpu {
     ) -> std::result::Result<(wgpu::Buffer, u64), ResourceError> {
         let mut pool = lock(&self.shared.pool);
         if let Some(budget) = pool.exceeded_budget(bytes) {
-            return Err(ResourceError::OutOfMemory(format!(
+            return Err(ResourceError::OverBudget(format!(
                 "budget exceeded (limit {budget} bytes)"
             )));
         }

@@ -361,6 +361,8 @@ enum FeatureSet {
 #[derive(Debug)]
 enum ResourceError {
     OutOfMemory(String),
+    /// The allocation would exceed the budget of the caller.
+    OverBudget(String),
     Rejected(String),
 }
 
@@ -376,7 +378,9 @@ impl From<wgpu::Error> for ResourceError {
 impl ResourceError {
     fn into_message(self) -> String {
         match self {
-            Self::OutOfMemory(message) | Self::Rejected(message) => message,
+            Self::OutOfMemory(message) | Self::OverBudget(message) | Self::Rejected(message) => {
+                message
+            }
         }
     }
 }

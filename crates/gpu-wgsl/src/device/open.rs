@@ -251,6 +251,7 @@ fn describe_with(
             max_storage_buffers_per_shader_stage: limits.max_storage_buffers_per_shader_stage,
             max_compute_workgroup_storage_size: limits.max_compute_workgroup_storage_size,
             max_compute_invocations_per_workgroup: limits.max_compute_invocations_per_workgroup,
+            max_compute_workgroup_size_x: limits.max_compute_workgroup_size_x,
             max_compute_workgroups_per_dimension: limits.max_compute_workgroups_per_dimension,
             min_storage_buffer_offset_alignment: limits.min_storage_buffer_offset_alignment,
             min_uniform_buffer_offset_alignment: limits.min_uniform_buffer_offset_alignment,
@@ -332,6 +333,7 @@ mod tests {
                 max_storage_buffers_per_shader_stage: 0,
                 max_compute_workgroup_storage_size: 0,
                 max_compute_invocations_per_workgroup: 0,
+                max_compute_workgroup_size_x: 0,
                 max_compute_workgroups_per_dimension: 0,
                 min_storage_buffer_offset_alignment: 256,
                 min_uniform_buffer_offset_alignment: 0,
@@ -394,7 +396,7 @@ mod tests {
             let (_, adapter) = found.swap_remove(shared.adapter().index);
             let small = wgpu::DeviceDescriptor {
                 required_limits: wgpu::Limits {
-                    max_compute_invocations_per_workgroup: 32,
+                    max_compute_invocations_per_workgroup: 64,
                     max_compute_workgroup_size_x: 32,
                     max_buffer_size: 1 << 14,
                     max_storage_buffer_binding_size: 1 << 14,

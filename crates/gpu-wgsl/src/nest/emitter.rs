@@ -126,7 +126,7 @@ fn bindings(to: &mut Statements<'_>, schedule: &Schedule, window: Option<usize>)
     let nest = to.nest;
     to.open("struct NestParams {");
     to.line("zero: u32,");
-    to.line("pad0: u32,");
+    to.line("other_zero: u32,");
     // The members match `NestParams`, or `WindowParams` for a kernel that binds chunks.
     if window.is_none() {
         to.line("pad1: u32,");

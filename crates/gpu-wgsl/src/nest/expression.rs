@@ -13,7 +13,7 @@ use tensor_core::{DType, Scalar};
 
 use super::opaque::Copied;
 
-/// The name of a `u32` that is 0 when the kernel runs.
+/// The name of a `u32` that is 0 when the kernel runs. Copies that must differ use `other_zero`.
 const ZERO: &str = "params.zero";
 
 /// WGSL functions that return opaque copies of floats: a compiler can prove neither that a copy
@@ -25,7 +25,7 @@ fn opaque_f32(x: f32) -> f32 {
 ";
 const OPAQUE_APART_F32: &str = "
 fn opaque_apart_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) - params.zero);
+    return bitcast<f32>(bitcast<u32>(x) | params.other_zero);
 }
 ";
 const OPAQUE_F64: &str = "
@@ -35,13 +35,24 @@ fn opaque_f64(x: f64) -> f64 {
 ";
 const OPAQUE_APART_F64: &str = "
 fn opaque_apart_f64(x: f64) -> f64 {
-    return bitcast<f64>(bitcast<u64>(x) - u64(params.zero));
+    return bitcast<f64>(bitcast<u64>(x) | u64(params.other_zero));
 }
 ";
 
-/// WGSL functions that round an `f64` to an integer: after the addition of 2^52, no bits are left
+/// WGSL function that returns an opaque copy of a flag.
+const OPAQUE_BOOL: &str = "
+fn opaque_bool(x: bool) -> bool {
+    return (u32(x) | params.zero) != 0u;
+}
+";
+
+/// WGSL functions that find NaN by its bits, because WGSL lets a compiler take `x == x` as true, and
+/// that round an `f64` to an integer: after the addition of 2^52, no bits are left
 /// for a fraction. Mesa's own `f64` functions are wrong at ties and beyond 2^32.
-const WIDE_ROUND: &str = "
+const WIDE: &str = "
+fn wide_is_nan(x: f64) -> bool {
+    return (bitcast<u64>(x) & 0x7ffffffffffffffflu) > 0x7ff0000000000000lu;
+}
 fn wide_round(x: f64) -> f64 {
     let magnitude = abs(x);
     let whole = opaque_f64(magnitude + 4503599627370496.0lf) - 4503599627370496.0lf;
@@ -64,7 +75,7 @@ fn wide_ceil(x: f64) -> f64 {
 }
 ";
 
-/// Returns the expression of a float, or of an opaque copy of the float.
+/// Returns the expression of a float or a flag, or of an opaque copy.
 pub(super) fn opaque(copied: Copied, dtype: DType, x: &str) -> String {
     match copied {
         Copied::Not => x.to_owned(),
@@ -139,7 +150,7 @@ pub(super) fn unary(op: Unary, dtype: DType, x: &str) -> String {
         }
         // The abstract literal takes the type of `x`, `f32` or `f64`.
         Unary::Recip => format!("1.0 / {x}"),
-        Unary::IsNan if dtype == DType::F64 => format!("!({x} == {x})"),
+        Unary::IsNan if dtype == DType::F64 => format!("wide_is_nan({x})"),
         Unary::Not if dtype == DType::Bool => format!("!{x}"),
         Unary::Not => format!("~{x}"),
         Unary::CountOnes => format!("countOneBits({x})"),
@@ -188,7 +199,7 @@ pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
 fn extreme(a: &str, b: &str, beyond: &str) -> String {
     let (further, numbers) = (
         format!("{b} {beyond} {a}"),
-        format!("{a} == {a} & {b} == {b}"),
+        format!("!(wide_is_nan({a}) | wide_is_nan({b}))"),
     );
     format!("select({a} + {b}, select({a}, {b}, {further}), {numbers})")
 }
@@ -255,7 +266,7 @@ pub(super) fn cast(from: DType, to: DType, x: &str) -> String {
             };
             // NaN becomes 0; values beyond the range of the type become its smallest or largest
             // value.
-            format!("select({to}(0), {to}(clamp({x}, {low:?}lf, {high:?}lf)), {x} == {x})")
+            format!("select({to}(clamp({x}, {low:?}lf, {high:?}lf)), {to}(0), wide_is_nan({x}))")
         }
         (DType::Bool, DType::F64) => format!("select(0.0lf, 1.0lf, {x})"),
         (DType::I32, DType::U32) | (DType::U32, DType::I32) => format!("bitcast<{to}>({x})"),
@@ -272,7 +283,8 @@ pub(super) fn parts(text: &str) -> String {
         ("half_", shaders::source::HALF),
         ("philox_", shaders::source::PHILOX),
         ("grid_", shaders::source::GRID),
-        ("wide_", WIDE_ROUND),
+        ("wide_", WIDE),
+        ("opaque_bool(", OPAQUE_BOOL),
         ("opaque_f32(", OPAQUE_F32),
         ("opaque_f64(", OPAQUE_F64),
         ("opaque_apart_f32(", OPAQUE_APART_F32),

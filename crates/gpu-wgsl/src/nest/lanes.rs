@@ -180,8 +180,8 @@ pub(super) fn can_use_subgroups(nest: &LoopNest) -> bool {
 }
 
 /// Writes the combination of the partial results of a workgroup of `lanes` invocations by
-/// subgroups. In each subgroup, the
-/// invocations exchange their results; then each invocation adds the results of all subgroups.
+/// subgroups. In each subgroup, the invocations exchange their results; then each invocation adds
+/// the results of all subgroups.
 ///
 /// ```text
 ///  step 2:  0 += 2, 1 += 3, 2 += 0, 3 += 1

@@ -2,7 +2,8 @@
 //!
 //! Role: splits a nest into a form, for which a kernel is written and compiled, and the numbers of
 //! one run. A learning rate, the start of a slice or a random stream may therefore change at every
-//! step without a new kernel, and no compiler can fold a constant into the operations around it.
+//! step without a new kernel, and no compiler can fold a constant into the operations around it. A
+//! `bool` stays a literal.
 //! Limits: equal constants of a nest are one parameter, and so are equal keys. A nest in which two
 //! constants become equal therefore has another form, which needs one more kernel.
 //! Method: a form is a nest in which each number is replaced by the index of its parameter. A

@@ -9,10 +9,13 @@
 //! may drop the store of a quotient whose divisor is known to be 0.
 //! A compiler may also compute an operand, for example `f32(i - i)`, and treat `0 * y` as 0, even
 //! if `y` is NaN. An operand of arithmetic is therefore also a copy if a compiler may know its
-//! value.
+//! value. Comparisons of floats are copies where flags are combined or select between the compared
+//! numbers, and operands of a conversion are copies, because `f64(f32(x))` may become `x`.
 //! Method: a copy is `x | zero` on the bits of `x`, where `zero` is a parameter that is 0. The
-//! second operand of a difference, a quotient or a comparison is copied as `x - zero`, because both
-//! operands may be equal: `(x + y) - (y + x)`. Comparisons use their operands directly unless both
+//! second operand of a difference, a quotient or a comparison is copied with another parameter,
+//! because both operands may be equal: `(x + y) - (y + x)`. An operation of one parameter is not
+//! enough: a known 0 becomes `zero` by `0 + zero` and by `0 | zero`, and a value that is `zero`
+//! becomes 0 by `zero - zero`. Comparisons use their operands directly unless both
 //! are computed from a common value. A fold uses its operand directly, because the executor may
 //! choose the order of the terms. The operand is a copy only if it is a sum or a difference,
 //! because a compiler could fold its two operands one after the other, or if its value may be
@@ -43,21 +46,25 @@ pub(super) struct Copies<'n> {
     nest: &'n LoopNest,
     /// For each value, whether a compiler may know it.
     known: Vec<bool>,
+    /// For each value, whether it is a sum or a difference, or a selection of one.
+    sums: Vec<bool>,
 }
 
 impl<'n> Copies<'n> {
     pub(super) fn new(nest: &'n LoopNest) -> Self {
-        let known = known(nest);
-        Self { nest, known }
+        Self {
+            nest,
+            known: known(nest),
+            sums: sums(nest),
+        }
     }
 
     /// Returns how a fold writes its operand.
     pub(super) fn folded(&self, operand: ValueId) -> Copied {
-        let is_sum = matches!(
-            self.nest.values[operand.0],
-            Value::Binary(Binary::Add | Binary::Sub, ..)
-        );
-        match is_sum && is_float(self.nest, operand) {
+        if !is_float(self.nest, operand) {
+            return self.flag(operand);
+        }
+        match self.sums[operand.0] {
             true => Copied::Once,
             false => self.factor(operand),
         }
@@ -65,45 +72,68 @@ impl<'n> Copies<'n> {
 
     /// Returns how a sum of products, which adds each product with `fma`, writes a factor.
     pub(super) fn factor(&self, factor: ValueId) -> Copied {
-        match is_float(self.nest, factor) && self.known[factor.0] {
-            true => Copied::Once,
+        Copied::once_if(is_float(self.nest, factor) && self.known[factor.0])
+    }
+
+    /// Returns how operand 0, 1 or 2 of a value is written.
+    pub(super) fn operand(&self, id: usize, operand: usize) -> Copied {
+        let nest = self.nest;
+        match nest.values[id] {
+            Value::Select(condition, a, b) if operand == 0 => self.condition(condition, [a, b]),
+            Value::Cast(to, a) if to == DType::Bool || to.is_float() => self.of_inline(a),
+            Value::Unary(_, a) if !is_float(nest, a) => self.flag(a),
+            Value::Binary(_, a, b) | Value::Compare(_, a, b) if !is_float(nest, a) => {
+                self.flag([a, b][operand])
+            }
+            Value::Unary(Unary::Recip, _) => Copied::Once,
+            Value::Unary(Unary::Sqrt | Unary::Neg, a) => self.of_inline(a),
+            Value::Binary(op, a, b) => match (op, operand) {
+                (Binary::Sub, 1) => self.second(a, b),
+                (Binary::Div, 1) => Copied::Apart,
+                (Binary::Add | Binary::Sub | Binary::Mul | Binary::Div, _) => {
+                    self.of_inline([a, b][operand])
+                }
+                _ => Copied::Not,
+            },
+            Value::Compare(_, a, b) => match self.origins(a).is_disjoint(&self.origins(b)) {
+                true => Copied::Not,
+                false if operand == 1 => self.second(a, b),
+                false => self.of_inline(a),
+            },
+            _ => Copied::Not,
+        }
+    }
+
+    fn of_inline(&self, a: ValueId) -> Copied {
+        Copied::once_if(self.is_inline(a))
+    }
+
+    /// Returns the copy of the second of two operands that may be equal.
+    fn second(&self, a: ValueId, b: ValueId) -> Copied {
+        match a == b || self.is_inline(b) || may_coincide(self.nest, a, b) {
+            true => Copied::Apart,
             false => Copied::Not,
         }
     }
 
-    /// Returns how operand 0 or 1 of a value is written.
-    pub(super) fn operand(&self, id: usize, operand: usize) -> Copied {
-        let nest = self.nest;
-        let of_inline = |a: ValueId| match self.is_inline(a) {
-            true => Copied::Once,
-            false => Copied::Not,
+    /// Returns how an operation on flags writes a flag. Where a compiler sees comparisons of
+    /// floats, it turns `x < c & y < c` into `max(x, y) < c` and `!(x < y)` into `x >= y`, which
+    /// are different if an operand is NaN.
+    fn flag(&self, flag: ValueId) -> Copied {
+        let is_comparison = match self.nest.values[flag.0] {
+            Value::Compare(_, a, _) | Value::Cast(DType::Bool, a) => is_float(self.nest, a),
+            _ => false,
         };
-        // The copy of the second of two operands that may be equal.
-        let second = |a: ValueId, b: ValueId| match a == b || self.is_inline(b) {
-            true => Copied::Apart,
-            false => Copied::Not,
-        };
-        match nest.values[id] {
-            Value::Unary(_, a) | Value::Binary(_, a, _) | Value::Compare(_, a, _)
-                if !is_float(nest, a) =>
-            {
-                Copied::Not
+        Copied::once_if(is_comparison)
+    }
+
+    /// Returns how a selection writes its condition. A compiler turns a selection between the
+    /// operands of the condition into a minimum or a maximum, which ignores NaN.
+    fn condition(&self, condition: ValueId, branches: [ValueId; 2]) -> Copied {
+        match self.nest.values[condition.0] {
+            Value::Compare(_, a, b) if [a, b].iter().any(|x| branches.contains(x)) => {
+                self.flag(condition)
             }
-            Value::Unary(Unary::Recip, _) => Copied::Once,
-            Value::Unary(Unary::Sqrt | Unary::Neg, a) => of_inline(a),
-            Value::Binary(op, a, b) => match (op, operand) {
-                (Binary::Sub, 1) => second(a, b),
-                (Binary::Div, 1) => Copied::Apart,
-                (Binary::Add | Binary::Sub | Binary::Mul | Binary::Div, _) => {
-                    of_inline([a, b][operand])
-                }
-                _ => Copied::Not,
-            },
-            Value::Compare(_, a, b) => match self.numbers(a).is_disjoint(&self.numbers(b)) {
-                true => Copied::Not,
-                false if operand == 1 => second(a, b),
-                false => of_inline(a),
-            },
             _ => Copied::Not,
         }
     }
@@ -136,41 +166,59 @@ impl<'n> Copies<'n> {
 
     /// Returns the values that are not inline and from which a value is computed through inline
     /// values only; the value itself if it is not inline.
-    fn numbers(&self, value: ValueId) -> BTreeSet<ValueId> {
-        let mut numbers = BTreeSet::new();
+    fn origins(&self, value: ValueId) -> BTreeSet<ValueId> {
+        let mut origins = BTreeSet::new();
         let mut open = vec![value];
         while let Some(value) = open.pop() {
             if !self.is_inline(value) {
-                numbers.insert(value);
+                origins.insert(value);
             } else {
                 open.extend(self.nest.values[value.0].operands());
             }
         }
-        numbers
+        origins
+    }
+}
+
+impl Copied {
+    fn once_if(is_copied: bool) -> Self {
+        match is_copied {
+            true => Self::Once,
+            false => Self::Not,
+        }
     }
 }
 
 /// Returns for each value whether a compiler may compute it without data: a position, because loops
-/// are unrolled; an integer or a flag computed from two operands with a common source, as in
+/// are unrolled; a whole number or a flag that is 0 where a guard fails; a constant flag, which is
+/// no parameter; an integer or a flag computed from two operands with a common source, as in
 /// `i - i`; and functions of these. Operators on floats have opaque operands.
 fn known(nest: &LoopNest) -> Vec<bool> {
     let mut known: Vec<bool> = Vec::with_capacity(nest.values.len());
     // The values without operands from which a value is computed.
     let mut sources: Vec<BTreeSet<ValueId>> = Vec::with_capacity(nest.values.len());
     for (id, value) in nest.values.iter().enumerate() {
-        let is_known = match *value {
+        let dtype = nest.dtypes[id];
+        let any_operand = || value.operands().any(|operand| known[operand.0]);
+        let is_known = match value {
             Value::Index(_) | Value::Inside(_) => true,
-            Value::Const(_) | Value::Load { .. } | Value::Gather { .. } | Value::Random { .. } => {
-                false
+            Value::Const(_) => dtype == DType::Bool,
+            // The 0 of a float is opaque (`literal`).
+            Value::Load { guards, .. } | Value::Gather { guards, .. } => {
+                !guards.is_empty() && matches!(dtype, DType::I32 | DType::U32 | DType::Bool)
             }
-            Value::Unary(Unary::Neg | Unary::Sqrt | Unary::Recip, a) if is_float(nest, a) => false,
-            Value::Binary(op, a, _) if is_float(nest, a) && is_rounded(op) => false,
+            Value::Position { guards, .. } => !guards.is_empty() || any_operand(),
+            Value::Random { .. } => false,
+            Value::Unary(Unary::Neg | Unary::Sqrt | Unary::Recip, a) if is_float(nest, *a) => false,
+            Value::Binary(op, a, _) if is_float(nest, *a) && is_rounded(*op) => false,
             Value::Binary(_, a, b) | Value::Compare(_, a, b)
-                if !is_float(nest, a) && !sources[a.0].is_disjoint(&sources[b.0]) =>
+                if !is_float(nest, *a) && !sources[a.0].is_disjoint(&sources[b.0]) =>
             {
                 true
             }
-            _ => value.operands().any(|operand| known[operand.0]),
+            // A known condition selects data.
+            Value::Select(_, a, b) => known[a.0] || known[b.0],
+            _ => any_operand(),
         };
         known.push(is_known);
         let own = value.operands().next().is_none().then_some(ValueId(id));
@@ -178,6 +226,41 @@ fn known(nest: &LoopNest) -> Vec<bool> {
         sources.push(own.into_iter().chain(inherited.copied()).collect());
     }
     known
+}
+
+/// Returns whether two values load the same element of an input in some iteration of a loop, so
+/// that a compiler that unrolls the loop finds one load. The positions of an invocation along the
+/// other axes are no constants.
+fn may_coincide(nest: &LoopNest, a: ValueId, b: ValueId) -> bool {
+    let [Value::Load { input, map, .. }, other] = [a, b].map(|value| &nest.values[value.0]) else {
+        return false;
+    };
+    let Value::Load {
+        input: other_input,
+        map: other_map,
+        ..
+    } = other
+    else {
+        return false;
+    };
+    let is_loop = |axis: usize| {
+        axis >= nest.domain.len() || nest.scan().is_some_and(|(_, scan)| scan.axis == axis)
+    };
+    let mut strides = map.strides.iter().zip(&other_map.strides).enumerate();
+    input == other_input && strides.all(|(axis, (one, two))| one == two || is_loop(axis))
+}
+
+/// Returns for each value whether it is a sum or a difference, or a selection of one.
+fn sums(nest: &LoopNest) -> Vec<bool> {
+    let mut sums: Vec<bool> = Vec::with_capacity(nest.values.len());
+    for value in &nest.values {
+        sums.push(match *value {
+            Value::Binary(Binary::Add | Binary::Sub, ..) => true,
+            Value::Select(_, a, b) => sums[a.0] || sums[b.0],
+            _ => false,
+        });
+    }
+    sums
 }
 
 /// Returns whether an operation on floats is one operator.
@@ -268,6 +351,7 @@ mod tests {
             assert_eq!(n_copies(&program), n);
         }
     }
+
     #[test]
     fn floats_that_a_compiler_may_know_are_copies() {
         let [x, y] = arrays();
@@ -282,6 +366,13 @@ mod tests {
             ((&position * &x).sum(0), 1),
             (position.prod(0), 1),
             (whole.lt(&whole).select(&x, &y).sqrt(), 1),
+            ((whole.pad(0, 1, 1, 0).cast(DType::F32) * 2.0).sum(0), 1),
+            (
+                (&whole.eq(1) & Tensor::scalar(false)).cast(DType::F32) * &x,
+                1,
+            ),
+            // A position selects data, but the selected number is not known.
+            ((Tensor::arange(3).lt(2).select(&x, &y) * &x).sum(0), 0),
             // The data of an integer are not known, and copies of known operands are opaque.
             ((whole.cast(DType::F32) * &x).sum(0), 0),
             (((&whole + 1).cast(DType::F32) * &x).sum(0), 0),
@@ -290,5 +381,37 @@ mod tests {
         ] {
             assert_eq!(n_copies(&program), n);
         }
+    }
+
+    #[test]
+    fn comparisons_of_floats_are_copies_where_a_compiler_could_replace_them() {
+        let [x, y] = arrays();
+        let less = x.lt(&y);
+        for (program, n) in [
+            (x.lt(1.0) & y.lt(1.0), 2),
+            (!&less, 1),
+            (&less ^ Tensor::scalar(true), 1),
+            (less.all(0), 1),
+            (less.select(&x, &y), 1),
+            (less.select(&y, 0.0), 1),
+            ((&x - &y).cast(DType::Bool), 1),
+            (x.cast(DType::F64).cast(DType::F32), 1),
+            // Neither flags of integers nor other selections change a result.
+            (Tensor::arange(3).lt(1) & Tensor::arange(3).lt(2), 0),
+            (less.select(1.0, 2.0), 0),
+            (x.cast(DType::Bool), 0),
+        ] {
+            assert_eq!(n_copies(&program), n, "{program:?}");
+        }
+    }
+
+    #[test]
+    fn loads_that_coincide_in_a_loop_are_copies() {
+        let [x, y] = arrays();
+        let distances = |a: &Tensor, b: &Tensor| (a.expand_dims(1) - b.expand_dims(0)).abs();
+        assert_eq!(n_copies(&distances(&x, &x).sum(..)), 1);
+        assert_eq!(n_copies(&distances(&x, &y).sum(..)), 0);
+        // An invocation has a position of its own along each axis of the result.
+        assert_eq!(n_copies(&distances(&x, &x)), 0);
     }
 }

@@ -71,8 +71,8 @@ impl Schedule {
 /// 1. Blocks, if output elements share inputs along two axes.
 /// 2. Several invocations per element, if there are too few elements to keep a device busy, or if
 ///    the innermost reduced axis is contiguous in memory: neighbouring invocations then read
-///    neighbouring addresses. For many terms, with subgroups where the device has
-///    them and the table of tiles does not select the tree.
+///    neighbouring addresses. For many terms, with subgroups where the device has them and the
+///    table of tiles does not select the tree.
 /// 3. Otherwise one invocation per element.
 pub(crate) fn schedule(nest: &LoopNest, limits: &KernelLimits) -> Schedule {
     /// Minimum number of terms for each invocation before the tree reduction.

@@ -281,9 +281,10 @@ impl<'n> Statements<'n> {
             }
             Value::Compare(op, a, b) => compare(*op, &operand(0, a), &operand(1, b)),
             Value::Select(condition, a, b) => {
-                format!("select({}, {}, {})", of(b), of(a), of(condition))
+                let condition = operand(0, condition);
+                format!("select({}, {}, {condition})", of(b), of(a))
             }
-            Value::Cast(to, a) => cast(dtype(a), *to, &of(a)),
+            Value::Cast(to, a) => cast(dtype(a), *to, &operand(0, a)),
             Value::Reduced(..) | Value::Scanned(..) | Value::Sorted(..) => return,
         };
         let name = self.local("v", id);
@@ -293,7 +294,7 @@ impl<'n> Statements<'n> {
         ));
     }
 
-    /// Returns operand 0 or 1 of a value, as an opaque copy if the compiler must not see the
+    /// Returns operand 0, 1 or 2 of a value, as an opaque copy if the compiler must not see the
     /// operation behind the operand.
     fn operand(&self, id: usize, place: usize, operand: ValueId) -> String {
         let name = self.local("v", operand.0);

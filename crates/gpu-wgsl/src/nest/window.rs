@@ -35,8 +35,8 @@ pub(crate) const MAX_INPUTS: usize = 24;
 pub(crate) struct WindowParams {
     /// Always 0, as in [`NestParams`](super::NestParams).
     zero: u32,
-    /// Padding, so that the arrays begin at a multiple of 16 bytes.
-    pad: u32,
+    /// Always 0, as in [`NestParams`](super::NestParams).
+    other_zero: u32,
     /// Offset from a position in the window's output, computed from absolute loop indices, to a
     /// position in the bound chunk.
     shift: i32,

@@ -12,7 +12,7 @@ use std::fmt::Display;
 use gpu_wgsl::check::every_adapter;
 use gpu_wgsl::{Feature, Gpu};
 use tensor_core::rng::Philox;
-use tensor_core::{DType, Element, Executor, Host, Tensor};
+use tensor_core::{DType, Element, Executor, Host, ScanAxis, Tensor};
 
 /// Number of elements of a random input: enough for a reassociated sum to differ in at least one
 /// element.
@@ -196,6 +196,10 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
         }),
         ("y / (i - i)", &ones / &nothing),
         ("recip of i - i", nothing.recip()),
+        ("(s + s) / s for s, the sum of nothing", {
+            let s = x.reshape(&[8, 1]).cumsum(ScanAxis::new(1).exclusive());
+            (&s + &s) / &s
+        }),
         ("x * (i - i)", &x * &nothing),
         ("x / 0 > 1", (&x / 0.0).gt(1.0).cast(dtype)),
         ("max(x / 0, y)", (&x / 0.0).maximum(&ones)),
@@ -296,12 +300,97 @@ fn known_operands(dtype: DType) -> Vec<(String, Tensor)> {
     programs.collect()
 }
 
+/// Returns programs of comparisons, selections and conversions, which a compiler may replace by
+/// minima and maxima, by the opposite comparison, or by fewer conversions. All of these differ for
+/// NaN, for infinities or in a rounding.
+fn choices(dtype: DType) -> Vec<(&'static str, Tensor)> {
+    let data = |values: [f64; 8]| on_host(&Tensor::from_vec(&[8], values.to_vec()).cast(dtype));
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let x = data([nan, 0.5, 0.25, inf, -2.0, nan, -0.5, 3.0]);
+    let y = data([0.5, nan, 0.5, inf, -2.0, nan, 0.75, -1.0]);
+    let z = data([0.75, 0.5, nan, -inf, 5.0, 1.0, -0.75, nan]);
+    let flag = |flag: Tensor| flag.cast(dtype);
+    let small = |x: &Tensor| x.abs().lt(1.0);
+    let truth = Tensor::scalar(true);
+    let pairs = |x: &Tensor| x.reshape(&[4, 2]);
+    let whole = on_host(&(Tensor::arange(8) * 4_194_305 + 16_777_217));
+    let wide = |row: &[f64]| on_host(&Tensor::from_vec(&[row.len()], row.to_vec()).cast(dtype));
+    let (ends, ones) = (wide(&[inf, 1.0]), wide(&[1.0; 3]));
+    let unknown = wide(&[nan, 1.0, inf]);
+    vec![
+        ("|x| < 1 & |y| < 1", flag(small(&x) & small(&y))),
+        ("|x| < 1 | |y| < 1", flag(small(&x) | small(&y))),
+        ("x > y & x > z", flag(x.gt(&y) & x.gt(&z))),
+        ("y < x & z < x", flag(y.lt(&x) & z.lt(&x))),
+        ("x <= y & x <= z", flag(x.le(&y) & x.le(&z))),
+        ("x > y | x > z", flag(x.gt(&y) | x.gt(&z))),
+        ("not x < y", flag(!x.lt(&y))),
+        ("not x <= y", flag(!x.le(&y))),
+        ("not x == y", flag(!x.eq(&y))),
+        ("x < y ^ true", flag(x.lt(&y) ^ &truth)),
+        ("x < y == false", flag(x.lt(&y).eq(&!&truth))),
+        ("not (x < y & x < z)", flag(!(x.lt(&y) & x.lt(&z)))),
+        ("all |x| < 1", flag(pairs(&small(&x)).all(1))),
+        ("any |x| < 1", flag(pairs(&small(&x)).any(1))),
+        ("not any |x| < 1", flag(!pairs(&small(&x)).any(1))),
+        ("x if x < y, else y", x.lt(&y).select(&x, &y)),
+        ("y if x < y, else x", x.lt(&y).select(&y, &x)),
+        ("x if y < x, else y", y.lt(&x).select(&x, &y)),
+        ("x if x <= y, else y", x.le(&y).select(&x, &y)),
+        ("x if not x < y, else y", (!x.lt(&y)).select(&x, &y)),
+        ("0 if x < 0, else x", x.lt(0.0).select(0.0, &x)),
+        ("x if x > 0, else 0", x.gt(0.0).select(&x, 0.0)),
+        ("-x if x < 0, else x", x.lt(0.0).select(-&x, &x)),
+        ("x - y as a flag", flag((&x - &y).cast(DType::Bool))),
+        ("x * y as a flag", flag((&x * &y).cast(DType::Bool))),
+        ("number of x - y", pairs(&(&x - &y)).count(1).cast(dtype)),
+        ("x as f16 and back", x.cast(DType::F16).cast(dtype)),
+        ("n as f32", whole.cast(DType::F32).cast(dtype)),
+        (
+            "n - n as f32",
+            whole.cast(dtype) - whole.cast(DType::F32).cast(dtype),
+        ),
+        (
+            "x / 3 as f32",
+            (&z / 8.0 + 1e-9).cast(DType::F32).cast(dtype),
+        ),
+        (
+            "sum of padded whole numbers * x",
+            (on_host(&Tensor::arange(1)).pad(0, 1, 1, 0).cast(dtype) * &unknown).sum(0),
+        ),
+        (
+            "sum of (flag & false) * x",
+            (flag(on_host(&truth) & Tensor::scalar(false)) * &unknown).sum(0),
+        ),
+        (
+            "sum of |x[i] - x[j]|",
+            (ends.expand_dims(1) - ends.expand_dims(0)).abs().sum(..),
+        ),
+        (
+            "running sum of x[0] - x",
+            (unknown.slice(0, 2..3) - &unknown + &ones).cumsum(0),
+        ),
+    ]
+}
+
+#[test]
+fn choices_of_nan_and_infinities_are_those_of_the_host() {
+    for gpu in every_adapter() {
+        assert_same_bits::<f32>(gpu, &choices(DType::F32));
+        match gpu.require("f64", &[Feature::F64, Feature::Int64]) {
+            Ok(()) => assert_same_bits::<f64>(gpu, &choices(DType::F64)),
+            Err(missing) => gpu_wgsl::check::skip(&missing.to_string()),
+        }
+    }
+}
+
 #[test]
 fn operations_on_operands_that_a_compiler_can_compute_are_those_of_the_host() {
     for gpu in every_adapter() {
         assert_same_bits::<f32>(gpu, &known_operands(DType::F32));
-        if gpu.require("f64", &[Feature::F64, Feature::Int64]).is_ok() {
-            assert_same_bits::<f64>(gpu, &known_operands(DType::F64));
+        match gpu.require("f64", &[Feature::F64, Feature::Int64]) {
+            Ok(()) => assert_same_bits::<f64>(gpu, &known_operands(DType::F64)),
+            Err(missing) => gpu_wgsl::check::skip(&missing.to_string()),
         }
     }
 }
@@ -310,8 +399,9 @@ fn operations_on_operands_that_a_compiler_can_compute_are_those_of_the_host() {
 fn divisions_by_zero_and_extremes_are_those_of_the_host() {
     for gpu in every_adapter() {
         assert_same_bits::<f32>(gpu, &extremes(DType::F32));
-        if gpu.require("f64", &[Feature::F64, Feature::Int64]).is_ok() {
-            assert_same_bits::<f64>(gpu, &extremes(DType::F64));
+        match gpu.require("f64", &[Feature::F64, Feature::Int64]) {
+            Ok(()) => assert_same_bits::<f64>(gpu, &extremes(DType::F64)),
+            Err(missing) => gpu_wgsl::check::skip(&missing.to_string()),
         }
     }
 }

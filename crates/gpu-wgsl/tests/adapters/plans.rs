@@ -236,12 +236,16 @@ fn an_index_out_of_range_is_an_error_of_its_line() {
         let table = normal(&[5], 0);
         let line = line!() + 2;
         let looked_up = table.gather(&Tensor::from_vec(&[3], vec![0, 7, -5]), 0);
-        let error = (looked_up * 2.0).eval::<f32>(gpu).unwrap_err();
+        let error = (&looked_up * 2.0).eval::<f32>(gpu).unwrap_err();
         assert!(
             matches!(error.root(), Error::IndexOutOfRange { index, extent: 5 } if *index == 7.0),
             "{error}"
         );
         assert_eq!(error.location().unwrap().line(), line, "{error}");
+        // Even an empty part of the result has the error.
+        let looked_up = looked_up.realize(gpu).unwrap();
+        let error = (looked_up.slice(0, 0..0) * 2.0).eval::<f32>(gpu);
+        assert!(error.is_err_and(|error| matches!(error.root(), Error::IndexOutOfRange { .. })));
     }
 }
 
