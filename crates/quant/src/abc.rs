@@ -3,7 +3,7 @@
 //! Role: the second kind of learned levels, next to those of `qem`.
 //! Method: base `i` of `M` is the sign of `w - mean + u_i σ`, with shifts `u_i` at equal distances
 //! from -1 to 1 and the population's standard deviation `σ`; the sign of 0 is +1. The factors of
-//! the bases are the least-squares solution. The shifts make a thermometer code: `M` bases have
+//! the bases are the least-squares solution. The shifts form a thermometer code: `M` bases have
 //! only `M + 1` levels, and the thresholds are at `mean - u_i σ`, not halfway between levels.
 //!
 //! ```text

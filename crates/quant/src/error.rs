@@ -45,7 +45,7 @@ pub enum Error {
         /// The name of the operation.
         operation: &'static str,
     },
-    /// Two slices that must have the same length do not.
+    /// Slices of different lengths where equal lengths are required.
     #[error("{operation}: lengths differ ({left} and {right})")]
     LengthMismatch {
         /// The name of the operation.
@@ -65,8 +65,8 @@ pub enum Error {
         /// The number of channels.
         n_channels: usize,
     },
-    /// A code that the level set does not have.
-    #[error("{operation}: element {index} has code {code}, which the level set does not contain")]
+    /// A code that no level or layout has.
+    #[error("{operation}: element {index} has code {code}, which is not valid here")]
     UnknownCode {
         /// The name of the operation.
         operation: &'static str,
@@ -77,7 +77,7 @@ pub enum Error {
     },
     /// A least-squares problem without a unique solution, because the data is in too few cells.
     #[error(
-        "{operation}: the least squares of {n_bases} bases have no unique solution (number of cells that contain data: {n_cells})"
+        "{operation}: the least squares of {n_bases} unknowns have no unique solution (number of cells that contain data: {n_cells})"
     )]
     Singular {
         /// The name of the operation.
@@ -89,8 +89,8 @@ pub enum Error {
     },
     /// A window with a number that is 0 or too large, or that does not fit an image.
     #[error(
-        "window of {size:?} taps: no output for an image of {image:?} positions (stride {stride:?}, dilation {dilation:?}, padding {padding:?}; the window must fit the padded image, and size, stride and dilation must be 1 to {})",
-        crate::error::MAX_WINDOW
+        "window of {size:?} taps: no output for an image of {image:?} positions (stride {stride:?}, dilation {dilation:?}, padding {padding:?}; the window must fit the padded image, size, stride and dilation must be 1 to {limit}, and padding at most {limit})",
+        limit = crate::error::MAX_WINDOW
     )]
     Window {
         /// The height and the width of the image.
@@ -351,6 +351,7 @@ impl Error {
         match self {
             // The errors of the file system and of the format have the path already.
             Self::Tensor(_) => self,
+            Self::Layer { ref source, .. } if matches!(**source, Self::Tensor(_)) => self,
             _ => Self::File {
                 path: path.display().to_string(),
                 source: Box::new(self),

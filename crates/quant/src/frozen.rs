@@ -378,11 +378,7 @@ impl FrozenLayer {
                 normalization,
                 exponents,
             } => {
-                let pooled = if self.pool == Window::new([1; 2]) {
-                    sums
-                } else {
-                    self.pool.views(&sums, i32::MIN).max([-1, -2])
-                };
+                let pooled = self.pool.maxima(&sums, i32::MIN);
                 let units: Vec<f32> = exponents.iter().map(|&n| fixed_point::unit(n)).collect();
                 let units = Tensor::from_vec(&[units.len()], units);
                 normalization.program(&(pooled.cast(DType::F32) * units))

@@ -93,7 +93,8 @@ impl Slot {
 }
 
 /// Returns the slot of weights with the standard deviation `√(2 / n)` for `n` inputs per output:
-/// the rule of He, Zhang, Ren and Sun 2015 for layers before a `ReLU`.
+/// the rule of He, Zhang, Ren and Sun 2015, "Delving Deep into Rectifiers", for layers before a
+/// `ReLU`.
 fn weight_slot(shape: &[usize], n_inputs: usize) -> Slot {
     #[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
     let deviation = (2.0 / n_inputs.max(1) as f64).sqrt() as f32;

@@ -173,6 +173,7 @@ impl LevelSet {
     /// step is positive and the levels are finite.
     pub fn uniform(bits: usize, step: f32) -> Result<Self> {
         let operation = "LevelSet::uniform";
+        positive(operation, "step", step.into())?;
         let basis = powers(operation, bits, step / 2.0)?;
         Self::affine(operation, Alphabet::Signs, &basis, 0.0)
     }
@@ -247,6 +248,9 @@ impl LevelSet {
         thresholds: Vec<f32>,
     ) -> Result<Self> {
         let set = Self::from_codes(operation, alphabet, basis, offset, codes.clone())?;
+        for &threshold in &thresholds {
+            finite(operation, "threshold", threshold.into())?;
+        }
         let levels = codes.iter().map(|code| {
             let place = set.codes.iter().position(|other| other == code);
             set.levels[place.unwrap_or_default()]
@@ -416,7 +420,8 @@ impl LevelSet {
     }
 
     /// Returns the codes of a tensor of f32, as `u32`. The codes are equal to those of
-    /// [`quantize`](Self::quantize); a NaN has the code of the lowest level.
+    /// [`quantize`](Self::quantize), except that a device may take a subnormal element for 0; a NaN
+    /// has the code of the lowest level.
     ///
     /// The result is a tensor program: it is fused with its neighbours and runs on any executor.
     /// Errors of `x` are returned when the result is evaluated.
@@ -434,7 +439,7 @@ impl LevelSet {
 
     /// Returns the level of each element of a tensor of f32, as a tensor program. The
     /// levels are equal to those of [`quantize`](Self::quantize) and
-    /// [`dequantize`](Self::dequantize).
+    /// [`dequantize`](Self::dequantize), with the exception of [`codes_of`](Self::codes_of).
     #[must_use]
     pub fn levels_of(&self, x: &Tensor) -> Tensor {
         let levels = Tensor::from_vec(&[self.levels.len()], self.levels.clone());

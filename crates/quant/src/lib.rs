@@ -34,6 +34,9 @@
 //! Tensors and executors are those of the crate `tensor-core`, devices those of `gpu-wgsl`; neither
 //! is re-exported.
 //! Limits: at most 8 numbers in a basis, and at most 4 bits of levels that are fitted in training.
+//! Sides and channels of an image, and outputs of a layer, are at most 2^20, and the numbers of a
+//! window at most [`Window::MAX`]. Sums of a frozen network must fit i32
+//! ([`Error::SumOverflow`]).
 
 mod abc;
 mod average;

@@ -305,10 +305,7 @@ impl Layer {
 
     /// Returns the maximum of each pooling window.
     fn pooled(&self, sums: &Tensor) -> Tensor {
-        if self.pool == Window::new([1; 2]) {
-            return sums.clone();
-        }
-        self.pool.views(sums, f32::NEG_INFINITY).max([-1, -2])
+        self.pool.maxima(sums, f32::NEG_INFINITY)
     }
 }
 
@@ -509,8 +506,11 @@ impl Network {
     /// [`Error::Empty`] without layers; [`Error::InvalidNumber`] unless the height, the width and
     /// the channels of the input are 1 to 2^20; [`Error::Length`] unless the input has a scale and
     /// an offset per channel; [`Error::Layer`] for a layer with more than 2^20 outputs, whose
-    /// window does not fit, whose weights have another number than the shape, or whose numbers are
-    /// not finite.
+    /// window does not fit ([`Error::Window`]), whose groups do not divide its channels
+    /// ([`Error::Groups`]), whose weights, normalization or level sets have another number than the
+    /// shape ([`Error::Length`], [`Error::UnevenChannels`]), whose codes have no level
+    /// ([`Error::UnknownCode`]), or whose numbers are not finite or valid
+    /// ([`Error::InvalidNumber`]).
     pub fn new(input: InputImage, layers: Vec<Layer>) -> Result<Self> {
         let operation = "Network::new";
         if layers.is_empty() {

@@ -22,6 +22,7 @@ mod program;
 mod starts;
 
 pub use program::QemStep;
+pub(crate) use program::check_step_bits;
 pub(crate) use program::least_squares_of;
 
 /// The default ridge: the weight of the old basis, in elements.
@@ -148,8 +149,8 @@ impl Qem {
         }
     }
 
-    /// Sets the weight of the old basis in each step, in elements (default: 1e-4). The weight 0
-    /// makes a step fail if the elements do not determine the basis.
+    /// Sets the weight of the old basis in each step, in elements (default: 1e-4). With the
+    /// weight 0, a step returns [`Error::Singular`] if the elements do not determine the basis.
     ///
     /// # Errors
     /// [`Error::InvalidNumber`] unless the weight is finite and at least 0.
@@ -202,7 +203,8 @@ impl Qem {
     ///
     /// # Errors
     /// [`Error::LengthMismatch`] unless the basis has as many numbers as there are bits;
-    /// [`Error::InvalidNumber`] for a number that is not finite, or if a step overflows;
+    /// [`Error::InvalidNumber`] for a number that is not finite, for an offset of a fit that is not
+    /// affine, or if a step overflows;
     /// [`Error::Empty`]; [`Error::Singular`] with ridge 0.
     pub fn fit_from(
         &self,
@@ -227,12 +229,7 @@ impl Qem {
         }
         let (equations, squares) = self.equations(operation, population, &state)?;
         let error = equations.error(&state, squares);
-        let (mut basis, offset) = self.canonical(&state);
-        if self.is_uniform {
-            basis = (0..self.bits)
-                .map(|j| basis[0] * (j as f64).exp2())
-                .collect();
-        }
+        let (basis, offset) = self.canonical(&state);
         Ok(Fit {
             alphabet: self.alphabet,
             basis,
@@ -245,7 +242,7 @@ impl Qem {
 
     /// Returns the basis and offset after one step: each element takes its nearest level, then the
     /// basis is the least-squares solution with the ridge. The numbers are neither sorted nor made
-    /// positive, so a step of training is continuous.
+    /// positive, because a moving average of training needs each number in its place.
     ///
     /// # Errors
     /// As [`fit_from`](Self::fit_from).
@@ -285,6 +282,13 @@ impl Qem {
             finite(operation, "basis number", number)?;
         }
         finite(operation, "offset", offset)?;
+        check(
+            operation,
+            "offset",
+            offset,
+            self.is_affine || offset == 0.0,
+            "0 unless the fit is affine",
+        )?;
         let offset = self.is_affine.then_some(offset);
         Ok(basis.iter().copied().chain(offset).collect())
     }
@@ -379,11 +383,15 @@ impl Qem {
         Ok(next)
     }
 
-    /// Returns the basis and the offset of the same levels with positive numbers in ascending
+    /// Returns the whole basis and the offset of the same levels with positive numbers in ascending
     /// order. The negation of a number permutes the codes of signs; with bits 0 and 1 it also
     /// shifts the offset, so there only an affine fit can be changed.
     fn canonical(&self, state: &[f64]) -> (Vec<f64>, f64) {
         let (mut basis, mut offset) = self.split(state);
+        if self.is_uniform {
+            let single = basis[0];
+            basis = (0..self.bits).map(|j| single * (j as f64).exp2()).collect();
+        }
         for number in &mut basis {
             if *number < 0.0 && (self.alphabet == Alphabet::Signs || self.is_affine) {
                 if self.alphabet == Alphabet::Bits {
@@ -460,5 +468,11 @@ mod tests {
         assert_eq!(bits.canonical(&state[..2]), (vec![-1.0, 0.5], 0.0));
         assert_eq!(signs.affine().canonical(&state), (vec![0.5, 1.0], 2.0));
         assert_eq!(bits.affine().canonical(&state), (vec![0.5, 1.0], 1.0));
+        let uniform = Qem::bits(3).unwrap().uniform();
+        let falling = (vec![-4.0, -2.0, -1.0], 0.0);
+        assert_eq!(uniform.canonical(&[-1.0]), falling);
+        // The levels are 2, 1, …, -5.
+        let rising = (vec![1.0, 2.0, 4.0], -5.0);
+        assert_eq!(uniform.affine().canonical(&[-1.0, 2.0]), rising);
     }
 }

@@ -67,6 +67,11 @@ impl Window {
         Self { padding, ..self }
     }
 
+    /// Returns whether each output of the window is an element of the image, in the same place.
+    pub(crate) fn is_identity(&self) -> bool {
+        *self == Self::new([1; 2])
+    }
+
     /// Returns the number of taps, or the largest `usize` if it is larger.
     #[must_use]
     pub fn n_taps(&self) -> usize {
@@ -123,6 +128,15 @@ impl Window {
         let end = self.padding[axis][0].saturating_add(len);
         let span = (self.size[axis] - 1) * self.dilation[axis];
         end.saturating_sub(span).div_ceil(self.stride[axis])
+    }
+
+    /// Returns the maximum of each window over the axes 1 and 2 of a tensor. The padding has the
+    /// value `lowest`.
+    pub(crate) fn maxima(&self, x: &Tensor, lowest: impl Operand + Copy) -> Tensor {
+        if self.is_identity() {
+            return x.clone();
+        }
+        self.views(x, lowest).max([-1, -2])
     }
 
     /// Returns the windows over the axes 1 and 2 of a tensor as two new last axes. The padding has

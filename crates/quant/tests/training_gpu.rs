@@ -6,11 +6,12 @@ mod digits;
 
 use std::ops::ControlFlow;
 
-use digits::{digits, recipe, with_levels};
+use digits::{digits, losses, recipe, with_levels};
 use gpu_wgsl::check::{adapter_of_the_day, compare_steps, on_adapters_in_turn};
 use quant::layers::{ActivationLevels, QuantConv2d, QuantLinear};
-use quant::train::{Net, NetLayer, Recipe, Schedule, Training};
+use quant::train::{Net, NetLayer, Recipe, Schedule, Shards, Training};
 use quant::{Error, InputImage, Window};
+use tensor_core::Tensor;
 use tensor_core::exec::Coverage;
 
 /// A network that the reference executor trains in seconds.
@@ -87,6 +88,36 @@ fn values_that_are_not_finite_name_the_first_layer_on_a_device_too() {
             "{}: {error}",
             gpu.adapter().name
         );
+    }
+}
+
+#[test]
+fn finite_layers_of_many_shards_are_no_error_on_a_device() {
+    let [train, _] = digits();
+    let layers = vec![(
+        "classes",
+        NetLayer::Linear(QuantLinear::new(10).with_bias()),
+    )];
+    let net = Net::new(InputImage::unit([8, 8, 1]), layers).unwrap();
+    // Counts whose reciprocals are rounded such that `n * (1 / n)` is not 1 in f32.
+    for (gpu, n_shards) in on_adapters_in_turn([41, 47, 55, 61, 82]) {
+        let images = train.first(n_shards);
+        let recipe = Recipe {
+            batch: n_shards,
+            ..recipe(1)
+        };
+        let training = Training::new(net.clone(), recipe, &images, gpu).unwrap();
+        let sum = |shards: &[Vec<Tensor>]| {
+            let columns = (0..shards[0].len()).map(|n| {
+                let terms = shards.iter().map(|shard| shard[n].clone());
+                terms.reduce(|sum, term| sum + term).unwrap()
+            });
+            Tensor::realize_all(&columns.collect::<Vec<_>>(), gpu).map_err(|e| e.to_string())
+        };
+        let shards = Shards::new(n_shards, 0..n_shards, Box::new(sum)).unwrap();
+        let mut training = training.with_shards(shards).unwrap();
+        let losses = losses(&mut training);
+        assert!(losses.is_ok_and(|losses| losses.len() == 1), "{n_shards}");
     }
 }
 

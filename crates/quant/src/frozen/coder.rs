@@ -84,7 +84,7 @@ impl Coder {
     pub(crate) fn codes_of(&self, sums: &Tensor, pool: &Window) -> Tensor {
         let n_channels = self.layout.n_channels();
         let n_thresholds = self.thresholds.len() / n_channels;
-        let is_pooled = *pool != Window::new([1; 2]);
+        let is_pooled = !pool.is_identity();
         // The packed flags of a single threshold take a thirty-second of the memory of the sums, so
         // pooling the flags is faster. With more thresholds, pooling the sums first is faster,
         // because it leaves fewer comparisons.
@@ -113,7 +113,7 @@ impl Coder {
 
     /// Returns the max-pool of sums: their maximum, and their minimum in flipped channels.
     fn pooled_sums(&self, sums: &Tensor, pool: &Window) -> Tensor {
-        let maximum = |sums: &Tensor| pool.views(sums, i32::MIN).max([-1, -2]);
+        let maximum = |sums: &Tensor| pool.maxima(sums, i32::MIN);
         if !self.is_flipped.contains(&true) {
             return maximum(sums);
         }

@@ -361,7 +361,7 @@ impl<R: Read + Seek> Source<R> {
     fn tensor<T: Element>(&mut self, key: &str, shape: &[usize]) -> Result<Vec<T>> {
         let entry = self.reader.entries().iter().find(|entry| entry.name == key);
         let is_expected = entry
-            .is_some_and(|entry| entry.shape == shape && entry.dtype.closest() == Some(T::DTYPE));
+            .is_some_and(|entry| entry.shape == shape && entry.dtype.dtype() == Some(T::DTYPE));
         if !is_expected {
             return Err(self.error(key, &format!("{} {shape:?}", T::DTYPE)));
         }
@@ -517,11 +517,18 @@ impl<R: Read + Seek> Source<R> {
             }
             Packing::Bytes => PlaneLayout::bytes(n_outputs, n_groups)?,
         };
-        let thresholds = [codes.len() - 1, n_outputs];
+        let shape = [codes.len() - 1, n_outputs];
+        let thresholds: Vec<i32> = self.tensor(&key("thresholds"), &shape)?;
+        // Codes are computed from the number of passed thresholds, which must be the first ones.
+        let rows = thresholds.chunks_exact(n_outputs);
+        let mut pairs = rows.clone().zip(rows.skip(1));
+        if !pairs.all(|(row, next)| row.iter().zip(next).all(|(a, b)| a <= b)) {
+            return Err(self.error(&key("thresholds"), "ascending numbers of each output"));
+        }
         Ok(Coder {
             layout,
             is_flipped: self.tensor(&key("is_flipped"), &[n_outputs])?,
-            thresholds: self.tensor(&key("thresholds"), &thresholds)?,
+            thresholds,
             codes,
         })
     }
@@ -532,7 +539,8 @@ impl<R: Read + Seek> Source<R> {
             Packing::Bits => 0..=i32::from(u8::MAX),
             Packing::Bytes => i32::from(-i8::MAX)..=i32::from(i8::MAX),
         };
-        let words = self.text(key)?.split(' ').take(1 << MAX_BITS);
+        // One more than a byte has codes, so that a longer list is an error.
+        let words = self.text(key)?.split(' ').take((1 << MAX_BITS) + 1);
         let codes = words.map(|word| {
             let number: Option<i32> = word.parse().ok();
             let number = number.filter(|number| range.contains(number));
@@ -540,9 +548,10 @@ impl<R: Read + Seek> Source<R> {
             number.map(|number| number.to_le_bytes()[0])
         });
         let codes: Option<Vec<u8>> = codes.collect();
-        codes.filter(|codes| codes.len() > 1).ok_or_else(|| {
+        let is_valid = |codes: &Vec<u8>| (2..=1 << MAX_BITS).contains(&codes.len());
+        codes.filter(is_valid).ok_or_else(|| {
             let (first, last) = (range.start(), range.end());
-            self.error(key, &format!("two or more numbers from {first} to {last}"))
+            self.error(key, &format!("2 to 256 numbers from {first} to {last}"))
         })
     }
 

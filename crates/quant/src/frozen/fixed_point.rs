@@ -105,6 +105,15 @@ struct Signs {
     offset: f64,
 }
 
+impl Signs {
+    /// Returns the weight of a code, whose bit `q` is 1 for the sign +1.
+    fn weight(&self, code: u8) -> f64 {
+        let signed = self.basis.iter().enumerate();
+        let signed = signed.map(|(q, v)| if code >> q & 1 == 1 { *v } else { -v });
+        self.offset + signed.sum::<f64>()
+    }
+}
+
 /// Rounds the products of a layer. Bytes are multiplied with bytes in all layers but the last,
 /// whose sums are in units of powers of two.
 pub(super) fn fix(
@@ -171,12 +180,10 @@ fn fix_bits(
     let has_offset = channels.iter().any(|signs| signs.offset != 0.0);
     let n_signs = channels[0].basis.len();
     let n_weight_planes = n_signs + usize::from(has_offset);
-    let values = layer.weights.values()?;
-    let per_output = values.len() / layer.n_outputs;
+    let per_output = codes.len() / layer.n_outputs;
     let mut fixed = Rounded::new(layer, border);
     let mut coefficients = vec![0; n_planes * n_weight_planes * layer.n_outputs];
     for (output, signs) in channels.iter().enumerate() {
-        let weights = &values[output * per_output..][..per_output];
         let with_offset = signs
             .basis
             .iter()
@@ -187,8 +194,15 @@ fn fix_bits(
             .iter()
             .flat_map(|u| weight_basis.iter().map(move |v| u * v))
             .collect();
-        let offsets = offsets(layer, levels, border, weights, output);
-        let rounded = fixed.add(output, &products, per_output as f64, &offsets)?;
+        // Not the weights in f32, whose rounding may be many units.
+        let codes = &codes[output * per_output..][..per_output];
+        let weights: Vec<f64> = codes.iter().map(|&code| signs.weight(code)).collect();
+        let offsets = offsets(layer, levels, border, &weights, output);
+        let counts = Counts {
+            largest: per_output as f64,
+            n_products: per_output,
+        };
+        let rounded = fixed.add(output, &products, counts, &offsets)?;
         for (pair, coefficient) in rounded.into_iter().enumerate() {
             coefficients[pair * layer.n_outputs + output] = coefficient;
         }
@@ -260,7 +274,7 @@ fn fix_bytes(
     let products = fixed.product.bounds(per_output, n_outputs);
     for (output, product) in products.into_iter().enumerate() {
         let bytes = &weights.bytes[output * per_output..][..per_output];
-        let bytes: Vec<f32> = bytes.iter().map(|&byte| f32::from(byte)).collect();
+        let bytes: Vec<f64> = bytes.iter().map(|&byte| f64::from(byte)).collect();
         // Levels have no offset, so these are the contributions of the padding.
         let offsets = offsets(layer, levels, border, &bytes, output);
         let offsets: Vec<f64> = offsets.iter().map(|x| (x / input_unit).round()).collect();
@@ -294,6 +308,7 @@ fn fix_numbers(
 ) -> Result<Fixed> {
     let n_planes = levels.basis[0].len();
     let values = layer.weights.values()?;
+    let values: Vec<f64> = values.iter().map(|&weight| f64::from(weight)).collect();
     let per_output = values.len() / layer.n_outputs;
     let group_len = image[2] / layer.n_groups;
     let outputs_per_group = layer.n_outputs / layer.n_groups;
@@ -308,13 +323,17 @@ fn fix_numbers(
             .flat_map(|taps| {
                 (0..n_planes).flat_map(move |plane| {
                     taps.iter().enumerate().map(move |(channel, &weight)| {
-                        levels.basis[group * group_len + channel][plane] * f64::from(weight)
+                        levels.basis[group * group_len + channel][plane] * weight
                     })
                 })
             })
             .collect();
         let offsets = offsets(layer, levels, border, weights, output);
-        let rounded = fixed.add(output, &products, levels.numbers.largest().into(), &offsets)?;
+        let counts = Counts {
+            largest: levels.numbers.largest().into(),
+            n_products: per_output,
+        };
+        let rounded = fixed.add(output, &products, counts, &offsets)?;
         for (place, number) in rounded.into_iter().enumerate() {
             numbers[place * layer.n_outputs + output] = number;
         }
@@ -332,7 +351,7 @@ fn offsets(
     layer: &Layer,
     levels: &Levels,
     border: &Border,
-    weights: &[f32],
+    weights: &[f64],
     output: usize,
 ) -> Vec<f64> {
     let group_len = weights.len() / layer.window.n_taps();
@@ -345,7 +364,7 @@ fn offsets(
             } else {
                 f64::from(layer.padding_value)
             };
-            f64::from(weight) * value
+            weight * value
         });
         terms.sum()
     };
@@ -357,6 +376,15 @@ fn offsets(
                 .sum()
         })
         .collect()
+}
+
+/// The numbers with which the products of a channel are multiplied.
+#[derive(Clone, Copy)]
+struct Counts {
+    /// The largest of the numbers.
+    largest: f64,
+    /// The number of weights in a sum, for errors.
+    n_products: usize,
 }
 
 /// The rounded numbers of the channels so far.
@@ -377,15 +405,18 @@ impl Rounded {
         }
     }
 
-    /// Rounds the products and the offsets of the next channel, each product being multiplied with
-    /// a count of at most `largest`; returns the rounded products.
+    /// Rounds the products and the offsets of the next channel, and returns the rounded products.
     fn add(
         &mut self,
         channel: usize,
         products: &[f64],
-        largest: f64,
+        counts: Counts,
         offsets: &[f64],
     ) -> Result<Vec<i32>> {
+        let Counts {
+            largest,
+            n_products,
+        } = counts;
         let offset = offsets.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
         let counted: f64 = products.iter().map(|product| product.abs() * largest).sum();
         let total = 2.0 * offset + counted;
@@ -395,7 +426,7 @@ impl Rounded {
         let overflow = |bits| Error::SumOverflow {
             operation: "Network::freeze",
             channel,
-            n_products: products.len(),
+            n_products,
             bits,
         };
         // At least half of the range is for the numbers themselves.
@@ -478,14 +509,18 @@ mod tests {
                 exponents: vec![],
                 bounds: vec![],
             };
-            rounded.add(0, &[1.0], largest, &[])
+            let counts = Counts {
+                largest,
+                n_products: 9,
+            };
+            rounded.add(0, &[1.0], counts, &[])
         };
         // Half a unit for each of so many counts, and two more, are half of `i32::MAX`.
         let most = f64::from(i32::MAX) - 4.0;
         assert!(add(most).is_ok());
         let error = add(most + 1.0).unwrap_err();
         assert!(
-            matches!(error, Error::SumOverflow { n_products: 1, .. }),
+            matches!(error, Error::SumOverflow { n_products: 9, .. }),
             "{error}"
         );
     }

@@ -221,8 +221,9 @@ impl<'a> PackedConv<'a> {
     /// as many words. The results stay on the device.
     ///
     /// # Errors
-    /// [`Error::Length`] if `x` does not consist of whole images; [`Error::Device`] if the
-    /// device is out of memory, was lost, or does not support the sizes.
+    /// [`Error::Length`] if `x` does not consist of whole images; [`Error::InvalidNumber`] for more
+    /// than `2^32 - 1` sums or words of `x`; [`Error::Device`] if the device is out of memory, was
+    /// lost, or does not support the sizes.
     pub fn sums(&self, x: &AnyBuffer) -> Result<Buffer<i32>> {
         let params = self.params_for(Operation("PackedConv::sums"), x)?;
         let [rows, cols] = params.out_size;
@@ -255,15 +256,17 @@ impl<'a> PackedConv<'a> {
             ..*p
         };
         // The kernels count pixels and words in u32.
-        let n_pixels = params.n_pixels().saturating_mul(params.out_channels.into());
-        let is_valid = n_pixels <= u32::MAX.into() && x.len() <= u32::MAX as usize;
-        check(
-            operation.0,
-            "number of sums",
-            n_pixels as f64,
-            is_valid,
-            "at most 2^32 - 1",
-        )?;
+        let n_sums = params.n_pixels().saturating_mul(params.out_channels.into());
+        for (quantity, count) in [("number of sums", n_sums), ("length of x", x.len() as u64)] {
+            let is_valid = count <= u32::MAX.into();
+            check(
+                operation.0,
+                quantity,
+                count as f64,
+                is_valid,
+                "at most 2^32 - 1",
+            )?;
+        }
         Ok(params)
     }
 }

@@ -4,13 +4,13 @@ use std::fmt;
 
 use tensor_core::Tensor;
 
-use super::levels::{LearnedLevels, check_step_bits, dorefa_step};
+use super::levels::{LearnedLevels, dorefa_step};
 use super::{Applied, NamedShape, Slot, Start, check_tensors};
 use crate::error::{Result, check, finite};
 use crate::level_set::{Alphabet, LevelSet, MAX_BITS, Ties, check_bits, rounded};
 use crate::network::Activation;
 use crate::population::RectifiedNormal;
-use crate::qem::Qem;
+use crate::qem::{Qem, check_step_bits};
 
 /// The threshold of the bases of ABC-Net, on the shifted activation.
 const ABC_THRESHOLD: f32 = 0.5;

@@ -4,7 +4,7 @@ use tensor_core::Tensor;
 
 use super::{NamedShape, Slot, Start};
 use crate::average::debiased_of;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::level_set::rounded;
 use crate::qem::Qem;
 
@@ -83,19 +83,6 @@ impl LearnedLevels {
             state: debiased_of(&state[1], &state[2], &step.basis, decay).into(),
         })
     }
-}
-
-/// Checks a number of bits of levels that are fitted in a step.
-pub(super) fn check_step_bits(operation: &'static str, bits: usize) -> Result<()> {
-    let limit = Qem::MAX_STEP_BITS;
-    if (1..=limit).contains(&bits) {
-        return Ok(());
-    }
-    Err(Error::BitCount {
-        operation,
-        bits,
-        limit,
-    })
 }
 
 /// Returns the distance of `2^bits` levels in a range.

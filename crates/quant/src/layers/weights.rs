@@ -4,14 +4,14 @@ use std::fmt;
 
 use tensor_core::{Axes, DType, Host, Tensor};
 
-use super::levels::{LearnedLevels, check_step_bits, dorefa_step};
+use super::levels::{LearnedLevels, dorefa_step};
 use super::{NamedShape, Slot, row};
 use crate::abc;
 use crate::error::Result;
 use crate::level_set::{LevelSet, check_bits, rounded};
 use crate::network::Weights;
 use crate::population::Sample;
-use crate::qem::{Qem, least_squares_of};
+use crate::qem::{Qem, check_step_bits, least_squares_of};
 use crate::quantizer::{Quantizer, channel_len};
 
 /// The levels of the weights of a layer. Backward, the derivative with respect to a weight is the

@@ -116,13 +116,7 @@ impl Qem {
     /// Checks the operands, and returns the number of elements of a channel.
     fn check_step(&self, x: &Tensor, basis: &Tensor, offset: Option<&Tensor>) -> Result<usize> {
         let operation = "Qem::step_of";
-        if self.bits > Self::MAX_STEP_BITS {
-            return Err(Error::BitCount {
-                operation,
-                bits: self.bits,
-                limit: Self::MAX_STEP_BITS,
-            });
-        }
+        check_step_bits(operation, self.bits)?;
         let dtype = x.dtype()?;
         let normal = match dtype {
             DType::F32 => f32::MIN_POSITIVE.into()..=f32::MAX.into(),
@@ -312,4 +306,17 @@ fn epsilon_of(dtype: DType) -> f64 {
         DType::F64 => f64::EPSILON,
         _ => f32::EPSILON.into(),
     }
+}
+
+/// Checks a number of bits of levels that are fitted in a step.
+pub(crate) fn check_step_bits(operation: &'static str, bits: usize) -> Result<()> {
+    let limit = Qem::MAX_STEP_BITS;
+    if (1..=limit).contains(&bits) {
+        return Ok(());
+    }
+    Err(Error::BitCount {
+        operation,
+        bits,
+        limit,
+    })
 }

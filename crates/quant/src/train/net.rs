@@ -34,7 +34,10 @@ pub enum NetLayer {
 /// The order of layers that can be exported is `convolution or linear layer → max-pool →
 /// batch normalization → activation`, repeated; all but the first of these are optional. The
 /// max-pool may also be after the batch normalization or the activation; the exported network then
-/// computes the same outputs with the max-pool before both. Any other order can be trained.
+/// computes the same outputs with the max-pool before both. Such an export returns an error for
+/// levels that do not ascend ([`Error::FallingLevels`](crate::Error::FallingLevels)), and for levels
+/// that are not symmetric in a channel with a negative factor
+/// ([`Error::OneSidedLevels`](crate::Error::OneSidedLevels)). Any other order can be trained.
 ///
 /// # Examples
 /// ```
@@ -512,7 +515,7 @@ impl Net {
                         (1, layer.with_pool(pool.window()))
                     }
                     (NetLayer::MaxPool(pool), Some(layer))
-                        if order < 4 && layer.pool == Window::new([1; 2]) =>
+                        if order < 4 && layer.pool.is_identity() =>
                     {
                         (order, layer.with_pool_after_activation(pool.window())?)
                     }

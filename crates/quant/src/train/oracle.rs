@@ -80,9 +80,9 @@ impl Oracle {
     /// Creates a training by gradient descent with momentum and with decay of the weights.
     ///
     /// # Errors
-    /// [`Error::Length`] for another number of parameters or tensors of the state than the net has,
-    /// and for a tensor of another length; [`Error::InvalidNumber`] for a momentum or a weight
-    /// decay that is negative or not finite; the errors of [`Net::state`].
+    /// [`Error::Length`] for another number of parameters or tensors of the state than the net has;
+    /// [`Error::Layer`] with [`Error::Length`] for a tensor of another length;
+    /// [`Error::InvalidNumber`] for a momentum or a weight decay that is negative or not finite.
     pub fn new(
         net: &Net,
         [momentum, weight_decay]: [f64; 2],
@@ -117,7 +117,7 @@ impl Oracle {
     /// # Errors
     /// [`Error::Empty`] without images; [`Error::Length`] unless there is an image for each label;
     /// [`Error::InvalidNumber`] for a value of an image or a rate that is not finite;
-    /// [`Error::Label`]; the errors of [`abc`](crate::abc()).
+    /// [`Error::Label`]; [`Error::Layer`] with an error of [`abc`](crate::abc()).
     pub fn step(&mut self, images: &[f32], labels: &[u32], rate: f64) -> Result<OracleStep> {
         self.step_with(&ChosenLevels::new(), images, labels, rate)
     }

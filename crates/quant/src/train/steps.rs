@@ -184,13 +184,16 @@ impl Steps {
             let (decayed, rest) = rest.split_at(n_states[0]);
             let (others, rest) = rest.split_at(n_states[1]);
             let (rate, n_shards, sums) = (&rest[0], &rest[1], &rest[2..]);
+            // A device may round a quotient of equal numbers, so flags are compared before.
+            let flags = sums[0].slice(0, 1..).eq(n_shards).cast(DType::F32);
+            let loss = sums[0].slice(0, 0..1) / n_shards;
+            let report = Tensor::concat(&[&loss, &flags], 0);
             // A sum over shards has the type of its terms, and becomes their mean.
-            let means: Vec<Tensor> = sums.iter().map(|sum| sum / n_shards).collect();
-            let (gradients, state) = means[1..].split_at(n_parameters);
+            let means: Vec<Tensor> = sums[1..].iter().map(|sum| sum / n_shards).collect();
+            let (gradients, state) = means.split_at(n_parameters);
             let [parameters, optimizer_state] =
                 of_update.step(rate, parameters, gradients, [decayed, others])?;
-            let state = state.to_vec();
-            Ok([vec![means[0].clone()], parameters, optimizer_state, state].concat())
+            Ok([vec![report], parameters, optimizer_state, state.to_vec()].concat())
         };
         let (step, stack): (Program, Program) = (Box::new(step), Box::new(stacked));
         let in_shards: [Program; 2] = [Box::new(of_shard), Box::new(update)];

@@ -149,7 +149,7 @@ fn data_in_one_cell_moves_the_basis_as_little_as_possible() {
             .step(&sample, &[1.0, 2.0], 0.0)
             .unwrap_err()
             .to_string(),
-        "Qem::step: the least squares of 2 bases have no unique solution (number of cells that contain data: 1)"
+        "Qem::step: the least squares of 2 unknowns have no unique solution (number of cells that contain data: 1)"
     );
     // With an offset.
     let sample = Sample::new(&[0.0, 0.5, 0.5, 1.0, 1.5, 2.0, 3.0, 4.5]).unwrap();
@@ -245,15 +245,26 @@ fn data() -> impl Strategy<Value = Vec<f32>> {
     ]
 }
 
-/// Returns the configuration with these factors.
-fn configuration(bits: usize, is_affine: bool, has_signs: bool) -> Qem {
+/// Which kind of levels a configuration fits.
+type Kind = [bool; 3];
+
+/// Returns a configuration: with signs or bits, affine or not, uniform or not.
+fn configuration(bits: usize, [has_signs, is_affine, is_uniform]: Kind) -> Qem {
     let qem = if has_signs {
         Qem::signs(bits)
     } else {
         Qem::bits(bits)
     };
     let qem = qem.unwrap();
-    if is_affine { qem.affine() } else { qem }
+    let qem = if is_affine { qem.affine() } else { qem };
+    if is_uniform { qem.uniform() } else { qem }
+}
+
+/// Returns the part of a basis and an offset that a configuration of this kind has.
+fn start_of(basis: &[f64], offset: f64, [_, is_affine, is_uniform]: Kind) -> (Vec<f64>, f64) {
+    let n_numbers = if is_uniform { 1 } else { basis.len() };
+    let offset = if is_affine { offset } else { 0.0 };
+    (basis[..n_numbers].to_vec(), offset)
 }
 
 fn scaled(numbers: &[f64], scale: f64) -> Vec<f64> {
@@ -267,16 +278,16 @@ proptest! {
         start in prop::collection::vec(-2.0_f64..2.0, 1..=8),
         offset in -1.0_f64..1.0,
         exponent in -60..60_i32,
-        is_affine in any::<bool>(),
-        has_signs in any::<bool>(),
+        kind in any::<Kind>(),
     ) {
         let scale = 2.0_f32.powi(exponent);
         let data: Vec<f32> = data.iter().map(|x| x * scale).collect();
         let sample = Sample::new(&data).unwrap();
-        let qem = configuration(start.len(), is_affine, has_signs);
-        let (mut basis, mut offset) = (scaled(&start, scale.into()), offset * f64::from(scale));
+        let qem = configuration(start.len(), kind);
+        let start = scaled(&start, scale.into());
+        let (mut basis, mut offset) = start_of(&start, offset * f64::from(scale), kind);
         // The error is a difference of mean squares of elements and levels.
-        let reach = basis.iter().fold(offset.abs(), |sum, v| sum + v.abs());
+        let reach = start.iter().fold(offset.abs(), |sum, v| sum + v.abs());
         let rounding = 1e-12 * (sample.sum_of_squares() / data.len() as f64 + reach * reach);
         let mut error = qem.error(&sample, &basis, offset).unwrap();
         for _ in 0..5 {
@@ -291,11 +302,10 @@ proptest! {
     fn the_error_of_a_fit_is_that_of_its_levels(
         data in data(),
         bits in 1..=4_usize,
-        is_affine in any::<bool>(),
-        has_signs in any::<bool>(),
+        kind in any::<Kind>(),
     ) {
         let sample = Sample::new(&data).unwrap();
-        let fit = configuration(bits, is_affine, has_signs).fit(&sample).unwrap();
+        let fit = configuration(bits, kind).fit(&sample).unwrap();
         let levels = fit.level_set().unwrap();
         let restored = levels.dequantize(&levels.quantize(&data).0).unwrap();
         let squares = data.iter().zip(&restored).map(|(x, q)| f64::from(x - q).powi(2));
@@ -309,13 +319,13 @@ proptest! {
         start in prop::collection::vec(-2.0_f64..2.0, 1..=4),
         offset in -1.0_f64..1.0,
         exponent in -60..60_i32,
-        is_affine in any::<bool>(),
-        has_signs in any::<bool>(),
+        kind in any::<Kind>(),
     ) {
         let scale = f64::from(exponent).exp2();
         let times: Vec<f32> = data.iter().map(|x| x * 2.0_f32.powi(exponent)).collect();
         let [sample, times] = [data, times].map(|data| Sample::new(&data).unwrap());
-        let qem = configuration(start.len(), is_affine, has_signs).max_iterations(20);
+        let qem = configuration(start.len(), kind).max_iterations(20);
+        let (start, offset) = start_of(&start, offset, kind);
         let (basis, new_offset) = qem.step(&sample, &start, offset).unwrap();
         let step = qem.step(&times, &scaled(&start, scale), offset * scale).unwrap();
         prop_assert_eq!(step, (scaled(&basis, scale), new_offset * scale));

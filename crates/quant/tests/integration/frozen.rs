@@ -1,4 +1,4 @@
-//! Frozen networks: their codes are those of the float network that they were made from.
+//! Frozen networks: their codes are those of the float network from which they were frozen.
 //!
 //! The file is long because all tests share the random networks and the float oracle for bits and
 //! bytes.

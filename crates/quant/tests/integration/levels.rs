@@ -214,7 +214,7 @@ fn ternary_has_three_levels() {
     );
     assert_eq!(
         levels.dequantize(&[0, 2]).unwrap_err().to_string(),
-        "LevelSet::dequantize: element 1 has code 2, which the level set does not contain"
+        "LevelSet::dequantize: element 1 has code 2, which is not valid here"
     );
 }
 
@@ -258,7 +258,7 @@ fn wrong_bases_are_errors() {
     );
     assert_eq!(
         message(LevelSet::uniform(2, -1.0)),
-        "LevelSet::uniform: step is -0.5 (expected a positive finite number)"
+        "LevelSet::uniform: step is -1 (expected a positive finite number)"
     );
     assert!(LevelSet::binary(0.0).is_err());
     assert!(LevelSet::ternary(INFINITY).is_err());
@@ -300,7 +300,7 @@ fn abc_has_the_published_factors() {
         abc(&Sample::new(&[3.0; 9]).unwrap(), 2, false)
             .unwrap_err()
             .to_string(),
-        "abc: the least squares of 2 bases have no unique solution (number of cells that contain data: 1)"
+        "abc: the least squares of 2 unknowns have no unique solution (number of cells that contain data: 1)"
     );
 }
 

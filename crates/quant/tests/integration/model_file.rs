@@ -238,7 +238,19 @@ fn check_texts(path: &PathBuf, packing: Packing) {
     let error = read_back(path, &changed.0, &changed.1)
         .unwrap_err()
         .to_string();
-    assert!(error.contains("expected two or more numbers"), "{error}");
+    assert!(error.contains("expected 2 to 256 numbers"), "{error}");
+    // So do 256 thresholds and 257 codes.
+    let codes = vec!["0"; 257].join(" ");
+    changed.0.insert("layer.1.codes".to_owned(), codes);
+    let n_outputs = tensors["layer.1.is_flipped"].shape().unwrap()[0];
+    let many = Tensor::full(&[256, n_outputs], 0_i32).realize(&Host::new());
+    changed
+        .1
+        .insert("layer.1.thresholds".to_owned(), many.unwrap());
+    let error = read_back(path, &changed.0, &changed.1)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("expected 2 to 256 numbers"), "{error}");
     // Texts of the other packing.
     for (key, text) in [
         ("version", "2"),
@@ -322,11 +334,34 @@ fn check_tensors(path: &PathBuf, packing: Packing) {
         error.contains("expected numbers from -127 to 126"),
         "{error}"
     );
+    let error = with("layer.1.thresholds", &|t| {
+        let shape = t.shape().unwrap();
+        -Tensor::arange(shape[0] * shape[1]).reshape(shape)
+    });
+    assert!(
+        error.contains("expected ascending numbers of each output"),
+        "{error}"
+    );
     let error = with("layer.1.words", &|t| t | (1_u32 << 31));
     assert!(
         error.contains("expected zeros in the unused bits"),
         "{error}"
     );
+    // A type that is read with a conversion only.
+    let _ = with("layer.3.affine", &|t| t.cast(tensor_core::DType::F16));
+    let bytes = fs::read(path).unwrap();
+    let (length, rest) = bytes.split_at(8);
+    let length = usize::try_from(u64::from_le_bytes(length.try_into().unwrap())).unwrap();
+    let header = std::str::from_utf8(&rest[..length]).unwrap();
+    let header = header.replace("\"F16\"", "\"BF16\"");
+    let changed = [
+        &(header.len() as u64).to_le_bytes(),
+        header.as_bytes(),
+        &rest[length..],
+    ];
+    fs::write(path, changed.concat()).unwrap();
+    let error = of_contents(FrozenNetwork::read(path).unwrap_err());
+    assert_eq!(named(error), "layer.3.affine");
 }
 
 #[test]

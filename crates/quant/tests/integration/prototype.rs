@@ -13,7 +13,7 @@
 //! | 8. An element at a threshold goes up, unlike in the published code. | `levels::ties_stay_or_go_up_by_the_chosen_rule` |
 //! | 9. Codes become levels by a product over the wrong axis. | [`codes_and_levels_keep_the_shape_of_their_tensor`] |
 //! | 10. The least squares fail on singular data, and drag the graph of gradients along. | `fits::data_in_one_cell_moves_the_basis_as_little_as_possible`, `qem_program::results_are_constants_for_gradients` |
-//! | 11. The gradient of activations is not clipped. | no counterpart yet: levels have no gradient ([`levels_have_no_gradient`]), and there is no layer for training |
+//! | 11. The gradient of activations is not clipped. | [`levels_have_no_gradient`]; `layers::activations_have_a_clipped_gradient` |
 //! | 12. A cache whose keys depend on the order of arguments grows without bound; a method drops its arguments; an exception is undefined. | no counterpart: this crate has no cache, and the compiler finds the others |
 
 use quant::{LevelSet, Normal, Qem};
