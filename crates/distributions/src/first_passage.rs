@@ -16,6 +16,7 @@ use crate::distribution::{Distribution, functions, moments, quantiles, traits};
 use crate::error::{self, Error};
 use crate::point::{Evaluation, Exponent, Point, Ratios, product, quotient};
 use crate::special::elementary::{exp, ln_1p, ln_parts, two_sum};
+use crate::special::wide::Wide;
 use crate::{InverseGaussian, Levy};
 use rand::{Rng, RngExt};
 use std::f64::consts::LN_2;
@@ -114,7 +115,12 @@ impl FirstPassage {
         let volatility = error::positive(NAME, "volatility", volatility)?;
         let distance = quotient([level, 0.0], volatility);
         let speed = quotient([2.0 * drift.abs(), 0.0], volatility);
-        let [gap, gap_low] = product(speed, distance);
+        // Without drift the gap is 0 even if the distance overflows.
+        let [gap, gap_low] = if drift == 0.0 {
+            [0.0, 0.0]
+        } else {
+            product(speed, distance)
+        };
         // For an infinite product the formula of the low part yields NaN.
         let gap_low = if gap <= f64::MAX { gap_low } else { 0.0 };
         let is_away = drift < 0.0;
@@ -201,12 +207,7 @@ impl FirstPassage {
     /// Accuracy: 4 epsilons.
     #[must_use]
     pub fn variance(&self) -> f64 {
-        let spread = self.volatility / self.drift;
-        if self.drift > 0.0 {
-            self.mean() * spread * spread
-        } else {
-            f64::INFINITY
-        }
+        self.wide_variance().map_or(f64::INFINITY, Wide::value)
     }
 
     /// Returns the standard deviation: `sqrt(Aσ²/ν³)` for `ν > 0`, otherwise ∞.
@@ -214,11 +215,19 @@ impl FirstPassage {
     /// Accuracy: 4 epsilons.
     #[must_use]
     pub fn std_dev(&self) -> f64 {
-        if self.drift > 0.0 {
-            self.mean().sqrt() * (self.volatility / self.drift)
-        } else {
-            f64::INFINITY
+        let variance = self.wide_variance();
+        variance.map_or(f64::INFINITY, |variance| variance.sqrt().value())
+    }
+
+    /// Returns the variance if it is finite. Its factors may be outside of f64's range although the
+    /// variance or its root is inside.
+    fn wide_variance(&self) -> Option<Wide> {
+        if self.drift <= 0.0 {
+            return None;
         }
+        let [level, drift, volatility] = [self.level, self.drift, self.volatility].map(Wide::new);
+        let spread = volatility.over(drift);
+        Some(level.over(drift).times(spread).times(spread))
     }
 
     /// Returns the mode of the density, `A / (q + sqrt(q² + ν²))` with `q = 3σ²/(2A)`. It does not
@@ -227,8 +236,15 @@ impl FirstPassage {
     /// Accuracy: 6 epsilons.
     #[must_use]
     pub fn mode(&self) -> f64 {
-        let q = 1.5 * self.volatility * (self.volatility / self.level);
-        self.level / (q + q.hypot(self.drift))
+        let level = Wide::new(self.level);
+        let volatility = Wide::new(self.volatility);
+        let speed = Wide::new(self.drift.abs());
+        let q = Wide::new(1.5)
+            .times(volatility)
+            .times(volatility)
+            .over(level);
+        let root = q.times(q).plus(speed.times(speed)).sqrt();
+        level.over(q.plus(root)).value()
     }
 
     /// Returns the median, which is ∞ if the hitting probability is 1/2 or less.
@@ -247,10 +263,16 @@ impl FirstPassage {
             return f64::INFINITY;
         }
         let shape = self.scale().clamp(f64::MIN_POSITIVE, f64::MAX);
-        match InverseGaussian::new(self.level / self.drift.abs(), shape) {
-            Ok(distribution) => distribution.sample(rng),
+        let mean = self.level / self.drift.abs();
+        if mean == 0.0 {
+            // The mean underflows. By Markov's inequality, a time is above the smallest normal
+            // number with a probability below an epsilon.
+            f64::MIN_POSITIVE
+        } else if mean.is_finite() {
+            InverseGaussian::new_unchecked(mean, shape).sample(rng)
+        } else {
             // The drift is 0, or so small that the mean overflows.
-            Err(_) => Levy::new_unchecked(shape).sample(rng),
+            Levy::new_unchecked(shape).sample(rng)
         }
     }
 

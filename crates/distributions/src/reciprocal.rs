@@ -3,7 +3,8 @@
 //! Method: the point at `y` is that of the inverse Gaussian at `1/y`, with exchanged tails. `1/y`
 //! itself is never rounded: the ratios of the point are computed from `y` as `λ y` and
 //! `(1 - μ y)/(μ y)`. The product `μ y` is exact in two parts (a fused multiply-add), so `1 - μ y`
-//! keeps its digits near the mean.
+//! keeps its digits near the mean. Moments are computed from the ratio of the parameters that is at
+//! most 1, because the other one can overflow.
 
 use crate::InverseGaussian;
 use crate::distribution::quantile_solver::{QuantileArgument, Target, solve};
@@ -96,7 +97,14 @@ impl ReciprocalInverseGaussian {
     /// Accuracy: 8 epsilons.
     #[must_use]
     pub fn std_dev(&self) -> f64 {
-        (self.theta() + 2.0).sqrt() / self.reciprocal.shape()
+        let (mean, shape) = (self.reciprocal.mean(), self.reciprocal.shape());
+        let theta = self.theta();
+        if theta < 1.0 {
+            (theta + 2.0).sqrt() / shape
+        } else {
+            // One division at a time: the product of the parameters can overflow or underflow.
+            (1.0 + 2.0 * self.reciprocal.phi()).sqrt() / shape.sqrt() / mean.sqrt()
+        }
     }
 
     /// Returns the skewness `(3 θ + 8) / (θ + 2)^(3/2)` with `θ = λ/μ`.
@@ -105,7 +113,12 @@ impl ReciprocalInverseGaussian {
     #[must_use]
     pub fn skewness(&self) -> f64 {
         let theta = self.theta();
-        (3.0 * theta + 8.0) / (theta + 2.0) / (theta + 2.0).sqrt()
+        if theta < 1.0 {
+            return (3.0 * theta + 8.0) / (theta + 2.0) / (theta + 2.0).sqrt();
+        }
+        let (phi, root) = (self.reciprocal.phi(), self.reciprocal.root_phi());
+        let denominator = 1.0 + 2.0 * phi;
+        (3.0 + 8.0 * phi) / denominator / denominator.sqrt() * root
     }
 
     /// Returns the excess kurtosis `(15 θ + 48) / (θ + 2)²` with `θ = λ/μ`.
@@ -114,7 +127,13 @@ impl ReciprocalInverseGaussian {
     #[must_use]
     pub fn excess_kurtosis(&self) -> f64 {
         let theta = self.theta();
-        (15.0 * theta + 48.0) / (theta + 2.0) / (theta + 2.0)
+        if theta < 1.0 {
+            return (15.0 * theta + 48.0) / (theta + 2.0) / (theta + 2.0);
+        }
+        let (phi, root) = (self.reciprocal.phi(), self.reciprocal.root_phi());
+        let denominator = 1.0 + 2.0 * phi;
+        // `φ` may be subnormal although the result is not, so its root is multiplied twice.
+        (15.0 + 48.0 * phi) / denominator / denominator * root * root
     }
 
     /// Returns the raw moment `E Y^n`; `n` may be negative.

@@ -32,8 +32,8 @@ def draw(rng, mean, shape, n):
 
 def chi_squared(freedom, p, is_upper):
     """Returns the quantile of chi-squared with the upper or lower tail p."""
-    law = stats.chi2(float(freedom))
-    start = mp.mpf(float(law.isf(p) if is_upper else law.ppf(p)))
+    distribution = stats.chi2(float(freedom))
+    start = mp.mpf(float(distribution.isf(p) if is_upper else distribution.ppf(p)))
     a, p = mp.mpf(freedom) / 2, mp.mpf(p)
 
     def miss(y):

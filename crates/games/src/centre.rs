@@ -12,7 +12,8 @@
 //! Source: Sterbenz 1974, "Floating-point computation", for the exact difference.
 
 use crate::Rational;
-use crate::number::nearest;
+use crate::number::{compare, nearest};
+use num_traits::Signed;
 
 /// The payoffs of one player minus a constant.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,13 +36,13 @@ impl Centred {
 
     /// Centres fractions; returns `None` if the constant is 0.
     pub(crate) fn of_fractions(payoffs: &[Rational]) -> Option<Self> {
-        let (low, high) = (payoffs.iter().min()?, payoffs.iter().max()?);
-        let zero = Rational::default();
+        let low = payoffs.iter().min_by(|a, b| compare(a, b))?;
+        let high = payoffs.iter().max_by(|a, b| compare(a, b))?;
         // A raw fraction, for the reason below.
         let twice =
             |payoff: &Rational| Rational::new_raw(payoff.numer() * 2, payoff.denom().clone());
-        let is_narrow =
-            (*low > zero && *high <= twice(low)) || (*high < zero && *low >= twice(high));
+        let is_narrow = (low.is_positive() && compare(high, &twice(low)).is_le())
+            || (high.is_negative() && compare(low, &twice(high)).is_ge());
         if !is_narrow {
             return None;
         }

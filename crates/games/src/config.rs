@@ -56,8 +56,11 @@ pub struct SolverConfig {
     pub polish: bool,
 }
 
-/// Largest exponent of weights; it keeps the sums of weights finite.
+/// Largest exponent of weights; with [`MAX_ITERATIONS_DONE`] it keeps the sums of weights finite.
 const MAX_POWER: f64 = 16.0;
+/// Largest number of iterations done in a state from which a run can continue: numbers of
+/// iterations up to this one are exact in f64, and no run takes more.
+pub(crate) const MAX_ITERATIONS_DONE: u64 = 1 << f64::MANTISSA_DIGITS;
 /// Default number of iterations.
 const DEFAULT_ITERATIONS: u64 = 1000;
 
@@ -293,7 +296,8 @@ impl SolverConfig {
             // regrets.
             Rule::Hedge { rate: None } => Step::Hedge {
                 rate: if range > 0.0 {
-                    (8.0 / (t as f64 + 1.0)).sqrt() / range
+                    // The reciprocal of a subnormal range overflows.
+                    ((8.0 / (t as f64 + 1.0)).sqrt() / range).min(f64::MAX)
                 } else {
                     0.0
                 },

@@ -147,7 +147,7 @@ pub enum Error {
         fault: String,
     },
     /// The learning rule does not support extensive games.
-    #[error("solve: {rule:?} is not supported in extensive games (only in strategic games)")]
+    #[error("SolverConfig: {rule:?} is not supported in extensive games (only in strategic games)")]
     RuleUnsupported {
         /// The learning rule.
         rule: crate::Rule,

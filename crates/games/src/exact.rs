@@ -5,8 +5,10 @@
 //! proved is an error.
 //! Method: equilibria of bimatrix games by integer pivots ([`lemke_howson`], [`all_equilibria`]),
 //! each proved again by best responses. All other problems are linear programs with integer
-//! coefficients. A floating-point solver guesses which variables are positive. The basis of this
-//! guess is solved exactly, by lifting its solution modulo a prime. If the solution and its prices
+//! coefficients. A computation in floats guesses which variables are positive: learning and linear
+//! algebra for matrix games and dominated actions, and a solver of linear programs if these find
+//! nothing and for all other problems. The basis of this guess is solved exactly, by lifting its
+//! solution modulo a prime. If the solution and its prices
 //! do not prove each other optimal, exact pivots repair the basis. Equal objectives of a program
 //! and its dual prove the result.
 //! Source: Dhiflaoui et al. 2003, "Certifying and repairing solutions to large LPs".
@@ -82,8 +84,11 @@ mod sealed {
 /// payoff means its exact binary value: 0.1 is not 1/10, which can be passed as a
 /// [`Rational`](crate::Rational).
 ///
-/// Cost: one linear program in floats, one for its dual, and an exact solution of a basis, whose
-/// time grows with the number of digits of the payoffs. If the payoffs of one game differ by
+/// Cost: for a matrix game, iterations of learning and linear algebra in floats; if these find no
+/// equilibrium, and for a tree, one linear program in floats and one for its dual. Then an exact
+/// solution of a basis, whose time grows with the number of digits of the payoffs. The uniqueness of
+/// a matrix game's strategies may need two further linear programs. If the payoffs of one game
+/// differ by
 /// hundreds of orders of magnitude, the floating-point guess is useless. Exact exchanges then find
 /// the basis, and their number may exceed the limit on steps.
 ///

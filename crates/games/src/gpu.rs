@@ -110,14 +110,14 @@ fn shares(config: &SolverConfig, t: u64) -> [f64; 2] {
 ///
 /// The unit is a power of two, so that payoffs that are small integers stay exact.
 fn scaled(centred: &[f64]) -> Vec<f32> {
-    let unit = unit_of(largest_size(centred));
+    let unit = power_of_two_below(largest_size(centred));
     let scaled = centred.iter().map(|gain| narrowed(gain / unit));
     scaled.collect()
 }
 
 /// Returns the largest power of two that is at most a positive number, or the smallest positive
 /// normal f64 if that is larger.
-fn unit_of(size: f64) -> f64 {
+fn power_of_two_below(size: f64) -> f64 {
     f64::from_bits(size.to_bits() & EXPONENT_BITS).max(f64::MIN_POSITIVE)
 }
 

@@ -37,8 +37,8 @@
 //! game the value of a profile is within NashConv of the game's value.
 //!
 //! NashConv comes with a bound on its own rounding error ([`Solution::rounding`]). A target counts
-//! as reached only if the sum of both is at most the target. A constant in a player's payoffs
-//! changes neither.
+//! as reached only if the sum of both is at most the target. A constant in a player's payoffs does
+//! not change NashConv beyond rounding; the bound may grow with the constant.
 //!
 //! The average regrets `(max R₁ + max R₂) / N` of a zero-sum matrix game equal NashConv if updates
 //! are simultaneous, the average is uniform, and sums of regrets are neither clipped nor discounted

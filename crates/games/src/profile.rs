@@ -35,8 +35,8 @@ pub fn best_response<G: Game + ?Sized>(game: &G, profile: &[Vec<f64>]) -> Result
 /// Returns NashConv of a profile: the sum over players of the gain from a best response, in
 /// payoffs.
 ///
-/// Accuracy: within [`BestResponses::rounding`]. Adding a constant to all payoffs of a player
-/// changes neither.
+/// Accuracy: within [`BestResponses::rounding`]. Adding a constant to all payoffs of a player does
+/// not change NashConv beyond rounding; the bound may grow with the constant.
 ///
 /// # Errors
 /// As [`best_response`].

@@ -102,12 +102,13 @@ pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Interl
         }
         Step::Hedge { rate, by_actions } => {
             let n_actions = (values.len() / of) as f64;
-            let rate = rate
-                * if by_actions {
-                    n_actions.ln().sqrt()
-                } else {
-                    1.0
-                };
+            let factor = if by_actions {
+                n_actions.ln().sqrt()
+            } else {
+                1.0
+            };
+            // An infinite rate would turn a difference of 0 into NaN.
+            let rate = (rate * factor).min(f64::MAX);
             let highest = accumulate(simd, value, values, regrets, part);
             let mut total = zero;
             for (regrets, strategy) in regrets.chunks_exact(of).zip(strategy.chunks_exact_mut(of)) {

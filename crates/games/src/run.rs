@@ -4,6 +4,7 @@
 //! conditions and resumption.
 //! Method: at checkpoints, whose distance grows, best responses evaluate the average profile.
 
+use crate::config::MAX_ITERATIONS_DONE;
 use crate::game::{BestResponses, Game, Profile, SolverState};
 use crate::{Error, Result, SolverConfig, profile};
 use std::ops::ControlFlow;
@@ -95,7 +96,7 @@ pub struct Solution {
     pub exploitability: f64,
     /// NashConv computed from the players' sums of regrets R₁ and R₂ after N iterations, `(max R₁ +
     /// max R₂) / N`. `None` unless both are equal: simultaneous updates, uniform average,
-    /// undiscounted regrets, a zero-sum strategic game.
+    /// undiscounted regrets, a strategic game of two players with a constant sum.
     pub regret_nash_conv: Option<f64>,
     /// Number of iterations done.
     pub iterations: u64,
@@ -398,6 +399,12 @@ fn check_state<G: Game>(game: &G, state: &SolverState, first: &SolverState) -> R
             how(first)
         );
         return invalid(fault);
+    }
+    if state.iteration > MAX_ITERATIONS_DONE {
+        return invalid(format!(
+            "too many iterations ({}; limit {MAX_ITERATIONS_DONE})",
+            state.iteration
+        ));
     }
     if state.players.len() != first.players.len() {
         return invalid(format!(

@@ -182,7 +182,7 @@ fn a_caller_cancels_a_proof() {
 }
 
 #[test]
-fn payoffs_of_too_many_digits_are_refused_at_once() {
+fn payoffs_of_too_many_digits_are_rejected_at_once() {
     let game = Bimatrix::new(long_fractions(4, 20_000, 1), long_fractions(4, 20_000, 2)).unwrap();
     let before = busy();
     for fault in [

@@ -29,7 +29,7 @@ impl InverseGaussian {
     /// Accuracy: 4 epsilons.
     #[must_use]
     pub fn std_dev(&self) -> f64 {
-        self.mean * self.phi().sqrt()
+        self.mean * self.root_phi()
     }
 
     /// Returns the skewness `3 sqrt(μ/λ)`.
@@ -37,7 +37,7 @@ impl InverseGaussian {
     /// Accuracy: 4 epsilons.
     #[must_use]
     pub fn skewness(&self) -> f64 {
-        3.0 * self.phi().sqrt()
+        3.0 * self.root_phi()
     }
 
     /// Returns the excess kurtosis `15 μ/λ`, rounded twice.
@@ -73,6 +73,10 @@ impl InverseGaussian {
     #[must_use]
     pub fn mode(&self) -> f64 {
         let kappa = 1.5 * self.phi();
+        if kappa >= 1.0 / f64::EPSILON {
+            // `sqrt(1 + κ²) + κ` is `2κ` to all digits of f64, and may overflow.
+            return self.shape / 3.0;
+        }
         self.mean / (1.0_f64.hypot(kappa) + kappa)
     }
 
@@ -174,8 +178,7 @@ impl InverseGaussian {
     /// Cost: constant if an upper or a lower bound shows that the moment is outside f64's range.
     /// Otherwise of order `n²` steps, and memory for `2n` numbers of 16 bytes; the recursion ends
     /// early at an order whose moment is beyond f64's range if the moments grow from there on. The
-    /// bounds decide nearly all orders above 1000, except near `n = λ/μ`. There an order of 10 000
-    /// takes about a second, and the time grows with the square of the order.
+    /// bounds decide nearly all orders above 1000, except near `n = λ/μ`.
     #[must_use]
     pub fn central_moment(&self, n: u32) -> f64 {
         if let Some(limit) = self.central_moment_outside(f64::from(n)) {
@@ -252,6 +255,17 @@ impl InverseGaussian {
     /// Returns `φ = μ/λ`, the squared coefficient of variation.
     pub(crate) fn phi(&self) -> f64 {
         self.mean / self.shape
+    }
+
+    /// Returns `sqrt(μ/λ)`, the coefficient of variation, which is in f64's range even if the ratio
+    /// of the parameters is not.
+    pub(crate) fn root_phi(&self) -> f64 {
+        let phi = self.phi();
+        if phi.is_normal() {
+            phi.sqrt()
+        } else {
+            self.mean.sqrt() / self.shape.sqrt()
+        }
     }
 }
 

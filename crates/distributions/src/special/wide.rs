@@ -58,6 +58,14 @@ impl Wide {
         Self { exponent, ..self }.with(self.significand / other.significand)
     }
 
+    /// Returns the square root.
+    pub(crate) fn sqrt(self) -> Self {
+        // The exponent of the root is an integer, so an odd exponent leaves a factor of 2.
+        let exponent = (0.5 * self.exponent).floor();
+        let odd = self.exponent - 2.0 * exponent;
+        Self { exponent, ..self }.with((self.significand * (1.0 + odd)).sqrt())
+    }
+
     /// Returns the sum.
     pub(crate) fn plus(self, other: Self) -> Self {
         if other.significand == 0.0 {
@@ -89,6 +97,19 @@ mod tests {
             significand: 1.0,
             exponent,
         }
+    }
+
+    #[test]
+    fn the_square_of_a_root_is_the_number() {
+        for exponent in [-4001.0, -3.0, 0.0, 1.0, 2.0, 4001.0, 4002.0] {
+            for factor in [1.0, 1.5, 1.999] {
+                let number = Wide::new(factor).times(power_of_two(exponent));
+                let root = number.sqrt();
+                let ratio = root.times(root).over(number).value();
+                assert!((ratio - 1.0).abs() <= f64::EPSILON, "{number:?}: {ratio}");
+            }
+        }
+        assert_eq!(Wide::ZERO.sqrt().value(), 0.0);
     }
 
     #[test]

@@ -123,7 +123,7 @@ fn supports_that_differ_are_cut_at_their_ends() {
 }
 
 #[test]
-fn laws_far_apart_and_heavy_tails_keep_their_promise() {
+fn distances_between_far_and_heavy_tailed_distributions_keep_their_bounds() {
     let normal = |mean, std| Normal::new(mean, std).unwrap();
     for shift in [30.0, 1e3, 1e5] {
         check(

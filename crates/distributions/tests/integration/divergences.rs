@@ -1,15 +1,12 @@
 //! Distances between random distributions of the same family against golden values and closed
 //! forms. The families have unbounded densities, densities that underflow, and shapes up to 100.
 
-use crate::support::table;
+use crate::support::{Row, table};
 use distributions::{Error, Estimate, InverseGaussian, distance};
 use statrs::distribution::{Beta, ContinuousCDF, Gamma, Laplace, Normal, Uniform};
-use std::collections::HashMap;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use tensor_core::rng::Philox;
 
-/// A row of a golden table: the fields by column name.
-type Row = HashMap<String, String>;
 /// The five distances, in the order of [`COLUMNS`].
 type Found = Vec<Result<Estimate, Error>>;
 
@@ -21,10 +18,6 @@ const COLUMNS: [&str; 5] = [
     "kl",
     "wasserstein1",
 ];
-
-fn number(row: &Row, name: &str) -> f64 {
-    row[name].parse().expect("columns hold numbers")
-}
 
 /// Computes the five distances of a pair.
 fn distances<L: distance::ContinuousDistribution>(p: &L, q: &L) -> Found {
@@ -39,9 +32,9 @@ fn distances<L: distance::ContinuousDistribution>(p: &L, q: &L) -> Found {
 
 /// Computes the five distances of the pair of a golden row.
 fn of_row(row: &Row) -> Found {
-    let [a, b, c, d] = ["p1", "p2", "q1", "q2"].map(|name| number(row, name));
+    let [a, b, c, d] = ["p1", "p2", "q1", "q2"].map(|name| row.number(name));
     let message = "golden parameters";
-    match row["family"].as_str() {
+    match row.text("family") {
         "Beta" => distances(
             &Beta::new(a, b).expect(message),
             &Beta::new(c, d).expect(message),
@@ -70,10 +63,10 @@ fn every_distance_of_every_pair_is_within_its_error_of_the_truth() {
     let mut faults = Vec::new();
     for row in table("pairs.csv") {
         for (column, found) in COLUMNS.into_iter().zip(of_row(&row)) {
-            let truth = number(&row, column);
+            let truth = row.number(column);
             let is_right = found.is_ok_and(|found| (found.value - truth).abs() <= found.error);
             if !is_right {
-                let pair = ["family", "p1", "p2", "q1", "q2"].map(|name| row[name].as_str());
+                let pair = ["family", "p1", "p2", "q1", "q2"].map(|name| row.text(name));
                 faults.push(format!("{pair:?} {column}: {found:?}, truth {truth:e}"));
             }
         }

@@ -366,7 +366,7 @@ fn the_likelihood_of_a_fit_is_the_sum_of_its_densities() {
 
 #[cfg(feature = "serde")]
 #[test]
-fn a_statistic_is_read_back_whole_and_a_made_up_one_refused() {
+fn a_statistic_is_read_back_whole_and_a_made_up_one_rejected() {
     let read = serde_json::from_value::<SufficientStatistic>;
     let statistic = SufficientStatistic::from_sample(&[1.0, 1.0 + 1e-15, 3.0]).unwrap();
     for statistic in [statistic, SufficientStatistic::new()] {

@@ -170,7 +170,7 @@ fn the_ends_of_the_quantile_are_those_of_the_support() {
 }
 
 #[test]
-fn what_is_no_probability_is_refused() {
+fn what_is_no_probability_is_rejected() {
     let distribution = InverseGaussian::new(2.0, 3.0).unwrap();
     for p in [-1e-300, 1.0 + f64::EPSILON, f64::NAN, f64::INFINITY] {
         for found in [
@@ -208,7 +208,7 @@ fn the_inverse_of_no_probability_panics_as_in_statrs() {
 }
 
 #[test]
-fn parameters_that_no_distribution_has_are_refused() {
+fn parameters_that_no_distribution_has_are_rejected() {
     for wrong in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let found = InverseGaussian::new(wrong, 1.0).unwrap_err();
         assert!(matches!(found, Error::MeanInvalid { .. }), "{wrong}");

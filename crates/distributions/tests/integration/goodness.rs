@@ -38,7 +38,7 @@ fn statistics_of_fit_meet_their_golden_values() {
 #[test]
 fn kolmogorovs_p_value_is_near_everywhere_and_exact_in_the_tail() {
     for row in table("estimate-kolmogorov.csv") {
-        let [n, d, truth] = ["n", "d", "p"].map(|column| row[column].parse::<f64>().unwrap());
+        let [n, d, truth] = ["n", "d", "p"].map(|column| row.number(column));
         // The tolerances of the documentation. In the tail the result neglects the probability of
         // deviations on both sides, which is a fraction exp(-6 n d²) of the p-value.
         let relative = match (n, truth) {
@@ -47,7 +47,7 @@ fn kolmogorovs_p_value_is_near_everywhere_and_exact_in_the_tail() {
             (10.0.., _) => 4e-3,
             _ => 0.08,
         };
-        let p = kolmogorov_p_value(row["n"].parse().unwrap(), d);
+        let p = kolmogorov_p_value(row.text("n").parse().unwrap(), d);
         assert_close(
             [p],
             [truth],
@@ -168,7 +168,7 @@ fn a_bootstrap_repeats_with_its_generator() {
 }
 
 #[test]
-fn what_is_no_sample_is_refused() {
+fn what_is_no_sample_is_rejected() {
     let distribution = InverseGaussian::new(1.0, 1.0).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     for measure in [GoodnessOfFit::AndersonDarling, GoodnessOfFit::Kolmogorov] {

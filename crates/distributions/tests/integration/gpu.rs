@@ -120,7 +120,7 @@ fn draws_have_the_distribution_on_every_adapter() {
 }
 
 #[test]
-fn laws_that_f32_cannot_hold_are_refused_by_what_is_wrong() {
+fn distributions_outside_the_range_of_f32_are_rejected_by_parameter() {
     let cases = [
         (1e31, 1e31, "mean"),
         (1e-31, 1e-31, "mean"),
@@ -142,7 +142,7 @@ fn laws_that_f32_cannot_hold_are_refused_by_what_is_wrong() {
 }
 
 #[test]
-fn a_buffer_of_another_device_is_refused() {
+fn a_buffer_of_another_device_is_rejected() {
     for gpu in every_adapter() {
         let other = gpu.reopen().unwrap();
         let xs = other.upload("xs", &[1], &[1.0_f32]).unwrap();

@@ -1,21 +1,15 @@
 //! Moments, entropy, mode and transforms against golden values.
 
-use crate::support::table;
+use crate::support::{Row, table};
 use distributions::InverseGaussian;
 use statrs::statistics::{Distribution, Median, Mode};
-use std::collections::HashMap;
 use tensor_core::compare::{Tolerance, assert_close};
 
 type Function = fn(&InverseGaussian) -> f64;
 
-/// Returns a number of a golden row.
-fn number(row: &HashMap<String, String>, name: &str) -> f64 {
-    row[name].parse().expect("columns hold numbers")
-}
-
 /// Returns the distribution of a golden row.
-fn distribution(row: &HashMap<String, String>) -> InverseGaussian {
-    InverseGaussian::new(number(row, "mean"), number(row, "shape"))
+fn distribution(row: &Row) -> InverseGaussian {
+    InverseGaussian::new(row.number("mean"), row.number("shape"))
         .expect("golden parameters are valid")
 }
 
@@ -57,7 +51,7 @@ fn moments_meet_their_golden_values() {
             .iter()
             .map(|row| function(&distribution(row)))
             .collect();
-        let truth: Vec<f64> = rows.iter().map(|row| number(row, column)).collect();
+        let truth: Vec<f64> = rows.iter().map(|row| row.number(column)).collect();
         assert_close(found, truth, Tolerance::relative(epsilons));
     }
 }
@@ -86,26 +80,26 @@ fn entropy_and_transforms_meet_their_golden_values() {
         let logarithms = 1.0 + distribution.mean().ln().abs() + distribution.shape().ln().abs();
         assert_close(
             [distribution.entropy()],
-            [number(&row, "entropy")],
+            [row.number("entropy")],
             Tolerance::relative(4).scaled_by([logarithms]),
         );
         assert_close(
-            [distribution.cgf(number(&row, "cgf_at"))],
-            [number(&row, "cgf")],
+            [distribution.cgf(row.number("cgf_at"))],
+            [row.number("cgf")],
             Tolerance::relative(8),
         );
         // The exponential turns a relative error of its argument into a relative error of the
         // result, multiplied by the size of the argument.
-        let mgf = number(&row, "cgf").exp();
+        let mgf = row.number("cgf").exp();
         assert_close(
-            [distribution.mgf(number(&row, "cgf_at"))],
+            [distribution.mgf(row.number("cgf_at"))],
             [mgf],
-            Tolerance::relative(10).scaled_by([(mgf * (1.0 + number(&row, "cgf"))).min(f64::MAX)]),
+            Tolerance::relative(10).scaled_by([(mgf * (1.0 + row.number("cgf"))).min(f64::MAX)]),
         );
         let (at, re, im) = (
-            number(&row, "cf_at"),
-            number(&row, "cf_re"),
-            number(&row, "cf_im"),
+            row.number("cf_at"),
+            row.number("cf_re"),
+            row.number("cf_im"),
         );
         let found = distribution.ln_characteristic_function(at);
         assert_close([found.re, found.im], [re, im], Tolerance::relative(10));
@@ -158,9 +152,9 @@ fn moments_of_high_orders_leave_f64_only_where_they_are_outside() {
 fn cumulants_and_central_moments_of_high_orders_meet_their_golden_values() {
     for row in table("high-orders.csv") {
         let distribution = distribution(&row);
-        let n: u32 = row["n"].parse().expect("orders are integers");
+        let n: u32 = row.text("n").parse().expect("orders are integers");
         // A golden value above f64's range is parsed as infinity, and a value below the range as 0.
-        let truth = [number(&row, "cumulant"), number(&row, "central")];
+        let truth = [row.number("cumulant"), row.number("central")];
         let bound = Tolerance::relative(4 * n as usize).or_absolute(f64::MIN_POSITIVE);
         assert_close(
             [distribution.cumulant(n), distribution.central_moment(n)],
@@ -185,8 +179,8 @@ fn huge_orders_are_settled_without_their_steps() {
 #[test]
 fn the_cumulant_generating_function_keeps_its_digits_next_to_the_end() {
     for row in table("cgf.csv") {
-        let found = distribution(&row).cgf(number(&row, "t"));
-        assert_close([found], [number(&row, "cgf")], Tolerance::relative(8));
+        let found = distribution(&row).cgf(row.number("t"));
+        assert_close([found], [row.number("cgf")], Tolerance::relative(8));
     }
 }
 

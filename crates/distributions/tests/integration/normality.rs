@@ -29,14 +29,11 @@ fn distances_are_those_of_the_golden_tables() {
         let rows = table(file);
         assert!(rows.len() >= 10);
         for (column, distance) in DISTANCES {
-            let number = |row: &std::collections::HashMap<String, String>, name: &str| {
-                row[name].parse::<f64>().expect("columns hold numbers")
-            };
             let found: Vec<f64> = rows
                 .iter()
-                .map(|row| distance(number(row, "k")).unwrap())
+                .map(|row| distance(row.number("k")).unwrap())
                 .collect();
-            let truth: Vec<f64> = rows.iter().map(|row| number(row, column)).collect();
+            let truth: Vec<f64> = rows.iter().map(|row| row.number(column)).collect();
             let summary = compare(found, truth, &Tolerance::relative(GATE))
                 .unwrap_or_else(|mismatch| panic!("{column} of {file}: {mismatch}"));
             let error = summary.max_share * GATE as f64 * f64::EPSILON;
@@ -135,7 +132,7 @@ fn distances_fall_with_k_and_stay_in_their_order() {
 }
 
 #[test]
-fn a_ratio_that_is_none_is_refused() {
+fn a_ratio_that_is_none_is_rejected() {
     for (_, distance) in DISTANCES {
         for k in [0.0, -1.0, f64::NAN, f64::INFINITY, 9e-7, 2e15] {
             assert!(

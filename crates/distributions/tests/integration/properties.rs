@@ -170,7 +170,7 @@ proptest! {
 }
 
 #[test]
-fn slices_of_different_lengths_are_refused_and_left_alone() {
+fn slices_of_different_lengths_are_rejected_and_left_alone() {
     let distribution = InverseGaussian::new(1.0, 1.0).unwrap();
     let mut out = [7.0; 2];
     let error = distribution.cdf_into(&[1.0; 3], &mut out).unwrap_err();

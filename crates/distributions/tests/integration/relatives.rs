@@ -2,7 +2,7 @@
 //! these distributions.
 
 use crate::support::gate::{GATE, golden, worst};
-use crate::support::{self, kolmogorov};
+use crate::support::{self, Row, kolmogorov};
 use distributions::{
     Error, FirstPassage, InverseGaussian, Levy, ReciprocalInverseGaussian, ShiftedInverseGaussian,
 };
@@ -11,11 +11,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use statrs::distribution::{Continuous, ContinuousCDF};
 use statrs::statistics::{Distribution, Median, Mode};
-use std::collections::HashMap;
 use tensor_core::compare::{Tolerance, assert_close, compare};
-
-/// A row of a golden table: the fields by column name.
-type Row = HashMap<String, String>;
 
 /// The functions that all distributions have in common, selected by name, so that tests can use
 /// trait objects.
@@ -55,26 +51,21 @@ functions!(
     InverseGaussian
 );
 
-/// Returns a number of a golden row.
-fn number(row: &Row, column: &str) -> f64 {
-    row[column].parse().expect("columns hold numbers")
-}
-
 /// Returns the distribution of a golden row.
 fn distribution(row: &Row) -> Box<dyn Functions> {
-    let first = number(row, "first");
-    match row["distribution"].as_str() {
+    let first = row.number("first");
+    match row.text("distribution") {
         "levy" => Box::new(Levy::new(first).expect("a golden scale")),
         "reciprocal" => Box::new(
-            ReciprocalInverseGaussian::new(first, number(row, "second"))
+            ReciprocalInverseGaussian::new(first, row.number("second"))
                 .expect("golden parameters are valid"),
         ),
         "shifted" => Box::new(
-            ShiftedInverseGaussian::new(number(row, "third"), first, number(row, "second"))
+            ShiftedInverseGaussian::new(row.number("third"), first, row.number("second"))
                 .expect("golden parameters are valid"),
         ),
         _ => {
-            let (drift, volatility) = (number(row, "second"), number(row, "third"));
+            let (drift, volatility) = (row.number("second"), row.number("third"));
             Box::new(
                 FirstPassage::new(first, drift, volatility).expect("golden parameters are valid"),
             )
@@ -88,17 +79,17 @@ const FUNCTIONS: [&str; 7] = ["pdf", "ln_pdf", "cdf", "sf", "ln_cdf", "ln_sf", "
 /// Returns the value of a function at a row, its golden value, and the size to which the error is
 /// relative.
 fn evaluated(row: &Row, name: &str) -> [f64; 3] {
-    let truth = number(row, name);
-    let actual = distribution(row).function(name, number(row, "x"));
+    let truth = row.number(name);
+    let actual = distribution(row).function(name, row.number("x"));
     let least = if name == "ln_pdf" { 1.0 } else { 0.0 };
     [actual, truth, truth.abs().max(least)]
 }
 
 /// Returns the quantile of a row, its golden value, and the size to which the error is relative.
 fn inverted(row: &Row) -> [f64; 3] {
-    let x = number(row, "x");
-    let actual = distribution(row).function(&row["kind"], number(row, "p"));
-    [actual, x, x.abs() * (1.0 + number(row, "condition"))]
+    let x = row.number("x");
+    let actual = distribution(row).function(row.text("kind"), row.number("p"));
+    [actual, x, x.abs() * (1.0 + row.number("condition"))]
 }
 
 #[test]
@@ -107,8 +98,10 @@ fn every_function_of_every_relative_meets_its_gate_and_the_table_says_how() {
     data.extend(support::table("wide.csv"));
     let names = FUNCTIONS.map(|name| format!("`{name}`")).join(" | ");
     let mut text = format!(
-        "\nLargest relative errors of the relatives at their golden points, measured by `tests/integration/relatives.rs`:\n\n| distribution | points | {names} | quantiles |\n|---|---|{}\n",
-        "---|".repeat(FUNCTIONS.len() + 1),
+        "\nLargest relative errors of the relatives at their golden points, measured by `tests/integration/relatives.rs`. Their\n\
+         parameters are from 1e-150 to 1e150; levels and volatilities of first passages are from 1e-50 to 1e50.\n\n\
+         | distribution | points | {names} | points of quantiles | quantiles |\n|---|---|{}\n",
+        "---|".repeat(FUNCTIONS.len() + 2),
     );
     let distributions = [
         ("reciprocal", "ReciprocalInverseGaussian"),
@@ -120,18 +113,18 @@ fn every_function_of_every_relative_meets_its_gate_and_the_table_says_how() {
         let of_kind = |is_eval: bool| {
             let rows = data
                 .iter()
-                .filter(|row| row["distribution"] == distribution_name);
-            rows.filter(move |row| (row["kind"] == "eval") == is_eval)
+                .filter(|row| row.text("distribution") == distribution_name);
+            rows.filter(move |row| (row.text("kind") == "eval") == is_eval)
         };
         let cells = FUNCTIONS.map(|name| {
-            let rows = of_kind(true).map(|row| (row["id"].as_str(), evaluated(row, name)));
+            let rows = of_kind(true).map(|row| (row.text("id"), evaluated(row, name)));
             worst(rows).cell(&format!("{distribution_name} {name}"))
         });
-        let rows = of_kind(false).map(|row| (row["id"].as_str(), inverted(row)));
+        let rows = of_kind(false).map(|row| (row.text("id"), inverted(row)));
         let quantiles = worst(rows).cell(&format!("{distribution_name} quantiles"));
-        let n_points = of_kind(true).count() + of_kind(false).count();
+        let [n_points, n_quantiles] = [true, false].map(|is_eval| of_kind(is_eval).count());
         text += &format!(
-            "| [`{shown}`] | {n_points} | {} | {quantiles} |\n",
+            "| [`{shown}`] | {n_points} | {} | {n_quantiles} | {quantiles} |\n",
             cells.join(" | ")
         );
     }
@@ -269,9 +262,10 @@ fn nothing_is_nan_far_beyond_the_plane() {
         .flat_map(|&a| sizes.map(|b| (a, b)))
         .flat_map(|(a, b)| sizes.map(|c| (a, b, c)));
     for (a, b, x) in triples {
-        let distributions: [Box<dyn Functions>; 5] = [
+        let distributions: [Box<dyn Functions>; 6] = [
             Box::new(ReciprocalInverseGaussian::new(a, b).unwrap()),
             Box::new(Levy::new(a).unwrap()),
+            Box::new(FirstPassage::new(a, 0.0, b).unwrap()),
             Box::new(FirstPassage::new(a, 1.0, b).unwrap()),
             Box::new(FirstPassage::new(a, -b, 1.0).unwrap()),
             Box::new(FirstPassage::new(1.0, a, b).unwrap()),
@@ -362,13 +356,66 @@ fn moments_are_those_of_the_inverse_gaussian_part_and_the_squared_normal_part() 
 }
 
 #[test]
+fn moments_keep_their_digits_where_the_ratio_of_the_parameters_leaves_f64() {
+    // The leading terms of the formulas; the other terms are below 1e-150 of them.
+    let cases = [
+        // mean, shape, standard deviation, skewness, excess kurtosis
+        (1e-200, 1e200, 1.0, 3e-200, 0.0),
+        (1.0, 1e308, 1e-154, 3e-154, 1.5e-307),
+        (1e200, 1e-200, 2_f64.sqrt() * 1e200, 8_f64.sqrt(), 12.0),
+    ];
+    for (mean, shape, std_dev, skewness, kurtosis) in cases {
+        let distribution = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+        let found = [
+            distribution.std_dev(),
+            distribution.skewness(),
+            distribution.excess_kurtosis(),
+        ];
+        assert_close(found, [std_dev, skewness, kurtosis], Tolerance::relative(8));
+    }
+    // The standard deviation and the skewness are powers of the ratio μ/λ.
+    let gaussian = InverseGaussian::new(1e100, 1e-210).unwrap();
+    let found = [gaussian.std_dev(), gaussian.skewness(), gaussian.mode()];
+    let expected = [1e255, 3e155, 1e-210 / 3.0];
+    assert_close(found, expected, Tolerance::relative(6));
+}
+
+#[test]
+fn moments_of_a_first_passage_keep_their_digits_where_its_mean_leaves_f64() {
+    let cases = [
+        // level, drift, volatility, variance
+        (1e200, 1e-150, 1e-200, 1e250),
+        (1e-200, 1e118, 1e218, 1e-118),
+        (1e-200, 1e200, 1e300, 1e-200),
+    ];
+    for (level, drift, volatility, variance) in cases {
+        let distribution = FirstPassage::new(level, drift, volatility).unwrap();
+        let found = [distribution.variance(), distribution.std_dev()];
+        let expected = [variance, f64::sqrt(variance)];
+        assert_close(found, expected, Tolerance::relative(4));
+    }
+    // Without drift, the mode is A²/(3σ²), although 3σ²/(2A) underflows.
+    let without = FirstPassage::new(1e-20, 0.0, 1e-171).unwrap();
+    assert_close([without.mode()], [1e302 / 3.0], Tolerance::relative(6));
+}
+
+#[test]
+fn draws_are_near_zero_if_the_mean_underflows() {
+    let distribution = FirstPassage::new(1e-200, 1e200, 1e-200).unwrap();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+    for _ in 0..100 {
+        assert_eq!(distribution.sample(&mut rng), f64::MIN_POSITIVE);
+    }
+}
+
+#[test]
 fn modes_are_peaks_and_medians_are_halves() {
     for (mean, shape) in [(2.0, 3.0), (1e5, 1e-3), (1e-3, 1e5)] {
         let distribution = ReciprocalInverseGaussian::new(mean, shape).unwrap();
         let mode = Mode::mode(&distribution).unwrap();
-        let beside = [1.0 - 1e-4, 1.0 + 1e-4].map(|factor| distribution.ln_pdf(mode * factor));
+        let around = [1.0 - 1e-4, 1.0 + 1e-4].map(|factor| distribution.ln_pdf(mode * factor));
         assert!(
-            beside
+            around
                 .iter()
                 .all(|ln_pdf| *ln_pdf < distribution.ln_pdf(mode))
         );
@@ -379,8 +426,8 @@ fn modes_are_peaks_and_medians_are_halves() {
         assert_close([distribution.cdf(median)], [0.5], bound);
     }
     let levy = Levy::new(2.0).unwrap();
-    let beside = [0.999, 1.001].map(|factor| levy.pdf(levy.mode() * factor));
-    assert!(beside.iter().all(|pdf| *pdf < levy.pdf(levy.mode())));
+    let around = [0.999, 1.001].map(|factor| levy.pdf(levy.mode() * factor));
+    assert!(around.iter().all(|pdf| *pdf < levy.pdf(levy.mode())));
     assert_close([levy.cdf(levy.median())], [0.5], Tolerance::relative(4));
 }
 
@@ -502,19 +549,19 @@ fn the_traits_of_statrs_give_the_same_numbers() {
 }
 
 #[test]
-fn bad_parameters_are_refused_by_name() {
+fn bad_parameters_are_rejected_by_name() {
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let of = |parameter| move |error| matches!(error, Error::ParameterInvalid { parameter: found, .. } if found == parameter);
         assert!(Levy::new(bad).is_err_and(of("scale")));
         assert!(FirstPassage::new(bad, 1.0, 1.0).is_err_and(of("level")));
         assert!(FirstPassage::new(1.0, 1.0, bad).is_err_and(of("volatility")));
-        let refused = ReciprocalInverseGaussian::new(bad, 1.0);
-        assert!(refused.is_err_and(|error| matches!(error, Error::MeanInvalid { .. })));
+        let rejected = ReciprocalInverseGaussian::new(bad, 1.0);
+        assert!(rejected.is_err_and(|error| matches!(error, Error::MeanInvalid { .. })));
     }
     for bad in [f64::NAN, f64::NEG_INFINITY] {
-        let refused = FirstPassage::new(1.0, bad, 1.0).unwrap_err();
+        let rejected = FirstPassage::new(1.0, bad, 1.0).unwrap_err();
         assert_eq!(
-            refused.to_string(),
+            rejected.to_string(),
             format!("first passage: drift is invalid ({bad}; expected finite)")
         );
     }
@@ -522,7 +569,7 @@ fn bad_parameters_are_refused_by_name() {
 
 #[cfg(feature = "serde")]
 #[test]
-fn laws_are_written_as_their_parameters_and_checked_when_read() {
+fn distributions_are_written_as_their_parameters_and_checked_when_read() {
     let passage = FirstPassage::new(3.0, -1.0, 2.0).unwrap();
     let text = serde_json::to_string(&passage).unwrap();
     assert_eq!(text, r#"{"level":3.0,"drift":-1.0,"volatility":2.0}"#);
@@ -586,7 +633,7 @@ proptest! {
     }
 
     #[test]
-    fn laws_scale_with_their_parameters(ln_scale in -40..40_i32, x in 1e-3..1e3_f64, drift in -2.0..2.0_f64) {
+    fn distributions_scale_with_their_parameters(ln_scale in -40..40_i32, x in 1e-3..1e3_f64, drift in -2.0..2.0_f64) {
         let c = 2_f64.powi(ln_scale);
         let cdfs = |c: f64| [
             Levy::new(3.0 * c).unwrap().cdf(x * c),

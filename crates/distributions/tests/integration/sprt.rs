@@ -5,23 +5,17 @@
     reason = "measured errors are printed for `--nocapture`"
 )]
 
-use crate::support::table;
+use crate::support::{Row, table};
 use distributions::{Decision, Error, FirstPassage, Sprt};
-use std::collections::HashMap;
 use tensor_core::compare::{Tolerance, assert_close, compare};
 
 /// Tolerance in epsilons: 4e-15.
 const GATE: usize = 18;
 
-/// Returns a number of a golden row.
-fn number(row: &HashMap<String, String>, column: &str) -> f64 {
-    row[column].parse().expect("columns hold numbers")
-}
-
 /// Creates the test of a golden row.
-fn test(row: &HashMap<String, String>) -> Sprt {
+fn test(row: &Row) -> Sprt {
     let [null, alternative, std_dev, alpha, beta] =
-        ["null", "alternative", "std_dev", "alpha", "beta"].map(|name| number(row, name));
+        ["null", "alternative", "std_dev", "alpha", "beta"].map(|name| row.number(name));
     Sprt::new(null, alternative, std_dev, alpha, beta).expect("golden parameters are valid")
 }
 
@@ -44,9 +38,9 @@ fn every_figure_meets_its_gate() {
     for (name, figure) in FIGURES {
         let found: Vec<f64> = rows
             .iter()
-            .map(|row| figure(&test(row), number(row, "mean"), number(row, "u")))
+            .map(|row| figure(&test(row), row.number("mean"), row.number("u")))
             .collect();
-        let truth: Vec<f64> = rows.iter().map(|row| number(row, name)).collect();
+        let truth: Vec<f64> = rows.iter().map(|row| row.number(name)).collect();
         // A probability is the exponential of a rounded product, so its relative error is
         // proportional to the size of the product.
         let scale = truth
@@ -174,7 +168,7 @@ fn increments_sum_to_a_decision() {
 }
 
 #[test]
-fn tests_that_make_no_sense_are_refused() {
+fn tests_that_make_no_sense_are_rejected() {
     let bad = [
         (f64::NAN, 1.0, 1.0, 0.1, 0.1, "null mean"),
         (0.0, f64::INFINITY, 1.0, 0.1, 0.1, "alternative mean"),

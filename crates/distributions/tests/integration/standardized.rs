@@ -24,15 +24,12 @@ fn functions_meet_their_golden_values() {
     ];
     let rows = table("standardized.csv");
     assert!(rows.len() > 100);
-    let number = |row: &std::collections::HashMap<String, String>, column: &str| -> f64 {
-        row[column].parse().unwrap()
-    };
     for (column, function) in cases {
         let (mut found, mut truth) = (Vec::new(), Vec::new());
         for row in &rows {
-            let distribution = Standardized::new(number(row, "k")).unwrap();
-            found.push(function(&distribution, number(row, "y")));
-            truth.push(number(row, column));
+            let distribution = Standardized::new(row.number("k")).unwrap();
+            found.push(function(&distribution, row.number("y")));
+            truth.push(row.number(column));
         }
         let at_least = if column == "logpdf" { 1.0 } else { 0.0 };
         let scales: Vec<f64> = truth.iter().map(|t| t.abs().max(at_least)).collect();

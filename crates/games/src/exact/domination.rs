@@ -68,8 +68,8 @@ pub struct Elimination {
 ///
 /// # Errors
 /// [`Error::TooLarge`] if the number of cells times the sum of all players' numbers of actions
-/// exceeds 2^26; [`Error::Unproved`] if a proof takes too many steps, for [`Dominance::Strict`]
-/// only.
+/// exceeds 2^26. For [`Dominance::Strict`] only: [`Error::TooLarge`] if a linear program has more
+/// than 2^20 coefficients, and [`Error::Unproved`] if a proof takes too many steps.
 ///
 /// # Examples
 /// ```

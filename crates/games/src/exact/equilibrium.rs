@@ -8,9 +8,11 @@
 use super::gcd::{lcm, lowest_terms};
 use super::integer::over_common_denominator;
 use super::work::{LimitReached, Prover, Work};
+use crate::number::{compare, compare_lists};
 use crate::{Bimatrix, Error, Rational, Result, StrategicGame};
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
+use std::cmp::Ordering;
 
 /// Largest number of bits of a payoff over the common denominator: about twice the 2098 bits that
 /// suffice for payoffs that are finite f64 numbers.
@@ -30,7 +32,16 @@ impl Equilibrium {
     /// Sorts equilibria by the row player's strategy, then by the column player's, in descending
     /// lexicographic order of the probabilities.
     pub(super) fn sort(equilibria: &mut [Self]) {
-        equilibria.sort_by(|a, b| b.strategies.cmp(&a.strategies));
+        equilibria.sort_by(|a, b| b.compare(a));
+    }
+
+    /// Compares the row player's strategies, then the column player's, in lexicographic order.
+    pub(super) fn compare(&self, other: &Self) -> Ordering {
+        let compare = |player: usize| {
+            let (own, other) = (&self.strategies[player], &other.strategies[player]);
+            compare_lists(own, other)
+        };
+        compare(0).then_with(|| compare(1))
     }
 }
 
@@ -160,7 +171,7 @@ impl Payoffs {
         let best = |player: usize| -> Result<Rational> {
             let values = self.values(player, &strategies[1 - player], work);
             let values = values.map_err(|halt| halt.error(operation))?;
-            Ok(values.into_iter().max().unwrap_or_default())
+            Ok(values.into_iter().max_by(compare).unwrap_or_default())
         };
         let equilibrium = Equilibrium {
             payoffs: [best(0)?, best(1)?],
@@ -193,8 +204,10 @@ impl Payoffs {
             let fault = values
                 .iter()
                 .zip(strategy)
-                .position(|(value, probability)| {
-                    value > payoff || (value < payoff && !probability.is_zero())
+                .position(|(value, probability)| match compare(value, payoff) {
+                    Ordering::Greater => true,
+                    Ordering::Less => !probability.is_zero(),
+                    Ordering::Equal => false,
                 });
             if let Some(action) = fault {
                 return Err(Error::NotEquilibrium {

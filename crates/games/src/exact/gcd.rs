@@ -44,8 +44,8 @@ pub(super) fn lowest_terms(
 
 /// Returns the difference of fractions in lowest terms.
 ///
-/// The subtraction of the library of fractions cannot be interrupted: for numerators and
-/// denominators of 20,000 decimal digits it takes 0.1 s, most of it in greatest common divisors.
+/// The subtraction of the library of fractions cannot be interrupted, and its greatest common
+/// divisors are slow for long numbers.
 pub(super) fn difference(
     a: &Rational,
     b: &Rational,

@@ -102,7 +102,8 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     let ends = labels.map(|label| paths.end(OPERATION, &payoffs, label, &work));
     let mut ends = ends.collect::<Result<Vec<_>>>()?;
     Equilibrium::sort(&mut ends);
-    ends.dedup();
+    // Equal strategies of one game have equal payoffs.
+    ends.dedup_by(|end, kept| end.compare(kept).is_eq());
     Ok(ends)
 }
 

@@ -15,7 +15,7 @@ use super::program::{Domain, LinearProgram, Optimum, check_size};
 use super::simplex::{self, SimplexError};
 use super::work::{LimitReached, Prover, Work};
 use crate::extensive::{Leaf, Sequences, Tree};
-use crate::number::nearest;
+use crate::number::{compare, nearest};
 use crate::{Error, Rational, Result, nash_conv};
 use num_bigint::BigInt;
 use num_traits::{One, Zero};
@@ -213,7 +213,7 @@ fn check(operation: &'static str, form: &Sequences, work: &Work<'_>) -> Result<(
         let bits = outcome.iter().map(|payoff| payoff.denom().bits());
         let counted = work.count_fraction(bits.sum());
         counted.map_err(|halt| halt.error(operation))?;
-        if outcome.iter().sum::<Rational>() != sum {
+        if compare(&outcome.iter().sum(), &sum).is_ne() {
             return Err(Error::NotConstantSum {
                 operation,
                 cell: vec![at],

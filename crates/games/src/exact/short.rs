@@ -1,7 +1,7 @@
 //! Sparse columns of integers in machine words.
 //!
-//! Role: the inner loops of lifting; a product of two machine words costs a fiftieth of a product
-//! of arbitrary-precision integers.
+//! Role: the inner loops of lifting; a product of two machine words is much cheaper than a product
+//! of arbitrary-precision integers, which allocates memory.
 //! Method: entries by columns, in 64 bits if all fit, else in 128; all sums are modulo 2^128.
 
 #![expect(

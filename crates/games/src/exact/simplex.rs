@@ -11,6 +11,7 @@ use super::basis::Basis;
 use super::guess;
 use super::program::{Domain, LinearProgram, Optimum};
 use super::work::{LimitReached, Work};
+use crate::number::compare;
 use crate::{Error, Rational};
 use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
@@ -143,7 +144,8 @@ enum Way {
 /// Returns the first column with the smallest ratio, among the columns that have a ratio.
 fn first_smallest(n_columns: usize, ratio: impl Fn(usize) -> Option<Rational>) -> Option<usize> {
     let ratios = (0..n_columns).filter_map(|column| Some((ratio(column)?, column)));
-    ratios.min().map(|(_, column)| column)
+    let least = ratios.min_by(|(ratio, _), (other, _)| compare(ratio, other));
+    least.map(|(_, column)| column)
 }
 
 impl SimplexError {

@@ -21,6 +21,7 @@ use super::integer::TableauNumber;
 use super::polytope::Polytope;
 use super::tableau::Tableau;
 use super::work::{Prover, Work};
+use crate::number::compare_lists;
 use crate::{Bimatrix, Error, Rational, Result, StrategicGame};
 use num_bigint::BigInt;
 use std::cmp::Ordering;
@@ -123,12 +124,7 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
 /// ```
 #[must_use]
 pub fn components(equilibria: &[Equilibrium]) -> Vec<Vec<usize>> {
-    let mut sharing: [HashMap<&[Rational], Vec<usize>>; 2] = Default::default();
-    for (at, equilibrium) in equilibria.iter().enumerate() {
-        for (player, strategy) in equilibrium.strategies.iter().enumerate() {
-            sharing[player].entry(strategy).or_default().push(at);
-        }
-    }
+    let mut sharing = [0, 1].map(|player| Sharing::new(equilibria, player));
     let mut is_seen = vec![false; equilibria.len()];
     let mut components = Vec::new();
     for first in 0..equilibria.len() {
@@ -139,8 +135,8 @@ pub fn components(equilibria: &[Equilibrium]) -> Vec<Vec<usize>> {
                 continue;
             }
             component.push(at);
-            for (player, strategy) in equilibria[at].strategies.iter().enumerate() {
-                open.extend(sharing[player].remove(&strategy[..]).unwrap_or_default());
+            for sharing in &mut sharing {
+                open.append(&mut sharing.groups[sharing.group_of[at]]);
             }
         }
         if !component.is_empty() {
@@ -149,6 +145,36 @@ pub fn components(equilibria: &[Equilibrium]) -> Vec<Vec<usize>> {
         }
     }
     components
+}
+
+/// Equilibria grouped by the strategy of one player.
+struct Sharing {
+    /// The equilibria that share a strategy, for each distinct strategy.
+    groups: Vec<Vec<usize>>,
+    /// The index of each equilibrium's group.
+    group_of: Vec<usize>,
+}
+
+impl Sharing {
+    /// Groups equilibria by sorting: a hash of a fraction recurses as deep as its continued
+    /// fraction is long.
+    fn new(equilibria: &[Equilibrium], player: usize) -> Self {
+        let compare = |a: usize, b: usize| {
+            let [a, b] = [a, b].map(|at| &equilibria[at].strategies[player]);
+            compare_lists(a, b)
+        };
+        let mut order: Vec<usize> = (0..equilibria.len()).collect();
+        order.sort_by(|&a, &b| compare(a, b));
+        let groups = order.chunk_by(|&a, &b| compare(a, b).is_eq());
+        let groups: Vec<Vec<usize>> = groups.map(<[usize]>::to_vec).collect();
+        let mut group_of = vec![0; equilibria.len()];
+        for (group, members) in groups.iter().enumerate() {
+            for &at in members {
+                group_of[at] = group;
+            }
+        }
+        Self { groups, group_of }
+    }
 }
 
 /// The labels that are tight at the vertex of a basis, and the neighbouring bases.
@@ -371,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn more_equilibria_than_the_limit_are_refused() {
+    fn more_equilibria_than_the_limit_are_rejected() {
         let all_labels = || (0..300).map(|_| 3).collect();
         let joined = join(
             [all_labels(), all_labels()],

@@ -37,8 +37,8 @@ const WORDS_PER_LOOK: u64 = 1 << 20;
 ///
 /// Limits: a proof usually ends some milliseconds after its deadline. It ends later if one
 /// operation on very long integers takes longer, or if the solver in floats is running: the solver
-/// reads the clock every 1000 iterations, which take 0.8 s for `LiarsDice::new(6, 1)`. A
-/// cancellation takes effect only after the solver in floats ends.
+/// reads the clock every 1000 iterations, which take longer for larger programs. A cancellation
+/// takes effect only after the solver in floats ends.
 ///
 /// # Examples
 /// ```

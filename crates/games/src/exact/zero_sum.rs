@@ -13,7 +13,7 @@ use super::program::{Domain, LinearProgram, Optimum, check_size};
 use super::simplex::{self, SimplexError};
 use super::uniqueness::is_unique;
 use super::work::{LimitReached, Prover, Work};
-use crate::number::nearest;
+use crate::number::{compare, compare_lists, nearest};
 use crate::{Checkpoint, MatrixGame, Rational, Result, SolverConfig, StrategicGame, solve_with};
 use ndarray::Array2;
 use num_bigint::BigInt;
@@ -46,7 +46,8 @@ impl fmt::Display for MatrixSolution {
         write!(f, "value {}", self.value)?;
         let [row, col] = &self.strategies;
         let word = |is_unique| if is_unique { "unique" } else { "not unique" };
-        let sides = if row == col && self.unique[0] == self.unique[1] {
+        let are_equal = compare_lists(row, col).is_eq();
+        let sides = if are_equal && self.unique[0] == self.unique[1] {
             vec![("", 0)]
         } else {
             vec![(" row", 0), (" column", 1)]
@@ -86,6 +87,8 @@ impl Solved {
     }
 
     fn prove(gains: &[Vec<Rational>], work: &Work<'_>) -> std::result::Result<Self, SimplexError> {
+        // The steps are those of this program, whether or not its supports are learnt.
+        work.begin_program();
         let (n_rows, n_cols) = (gains.len(), gains[0].len());
         let (least, unit) = extent(gains, work)?;
         let zero = difference(&least, &unit, work)?;
@@ -256,8 +259,11 @@ fn extent(
     let (mut least, mut most) = (&gains[0][0], &gains[0][0]);
     for gain in gains.iter().flatten() {
         work.count_product(gain.numer().bits(), least.denom().bits())?;
-        least = least.min(gain);
-        most = most.max(gain);
+        if compare(gain, least).is_lt() {
+            least = gain;
+        } else if compare(gain, most).is_gt() {
+            most = gain;
+        }
     }
     let range = difference(most, least, work)?;
     let unit = if range.is_zero() {
@@ -266,4 +272,21 @@ fn extent(
         range
     };
     Ok((least.clone(), unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_game_has_its_own_steps() {
+        // Learning finds the supports of this game, whose value is 0.
+        let gains = [[0, -1, 2], [1, 0, -1], [-2, 1, 0]];
+        let fraction = |gain: i32| Rational::from_integer(gain.into());
+        let gains = gains.map(|gains| gains.map(fraction).to_vec());
+        let work = Work::with_steps(1);
+        assert!(learnt_supports(&gains, &Rational::one(), &work).is_some());
+        let solved = Solved::new("exact", &gains, &work).unwrap();
+        assert_eq!(solved.value(&work), Ok(Rational::zero()));
+    }
 }

@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exploration_of_nothing_is_refused() {
+    fn an_exploration_of_nothing_is_rejected() {
         let tree = Tree::from_game(&Kuhn).unwrap();
         for exploration in [0.0, -1.0, 1.5, f64::NAN] {
             assert!(Mccfr::new(&tree, Sampling::Outcome { exploration }).is_err());

@@ -11,6 +11,7 @@
 
 use super::sequences::Count;
 use super::{Leaf, Sequences, Tree};
+use crate::number::{OVERHEAD_WORDS, words, words_of_gcd};
 use crate::{Error, Labels, NormalForm, Rational, Result};
 use ndarray::{ArrayD, IxDyn};
 use num_bigint::BigInt;
@@ -25,12 +26,11 @@ const MAX_CELLS: usize = 1 << 16;
 const MAX_ADDITIONS: usize = 1 << 24;
 /// Largest product of a player's number of plans and its number of information sets.
 const MAX_CHOICES: usize = 1 << 24;
-/// Largest number of bits of a payoff over the common denominator.
+/// Largest number of bits of the numerator or the denominator of a payoff, and of the common
+/// denominator of a player's payoffs.
 const MAX_BITS: u64 = 1 << 16;
 /// Largest number of bits of a player's payoffs in all cells together.
 const MAX_BITS_OF_ALL: u64 = 1 << 26;
-/// Fixed cost of an operation on big integers, in operations on words.
-const OVERHEAD: usize = 16;
 
 /// A plan: the action at each of a player's information sets, in the order of
 /// [`Sequences::decisions`]; `None` where earlier actions of the plan exclude the set.
@@ -76,9 +76,9 @@ impl StrategicForm {
     ///
     /// # Errors
     /// [`Error::TreeInvalid`] if a player lacks perfect recall; [`Error::TooLarge`] above 2^16
-    /// cells, 2^24 additions, 2^24 choices in a player's plans or 256 chance moves on a path, or if
-    /// a payoff needs more than 2^16 bits over the common denominator, or those of all cells
-    /// more than 2^26.
+    /// cells, 2^24 additions, 2^24 choices in a player's plans or 256 chance moves on a path. Also if
+    /// an end's payoff times its probability, or the common denominator of these products, needs
+    /// more than 2^16 bits, or more than 2^26 bits divided by the number of cells.
     pub fn new(tree: &Tree) -> Result<Self> {
         Self::counted(tree, &|_| Ok(()))
     }
@@ -209,7 +209,7 @@ fn reduced_plans(sequences: &Sequences, player: usize, count: &Count<'_>) -> Res
             let leads_here = takes(&plan, choices[decision.parent as usize]);
             let n_choices = if leads_here { decision.n_actions } else { 1 };
             for action in 0..n_choices {
-                count(OVERHEAD + plan.len())?;
+                count(OVERHEAD_WORDS + plan.len())?;
                 let choice = leads_here.then_some(action);
                 longer.push(plan.iter().copied().chain([choice]).collect());
             }
@@ -246,7 +246,7 @@ fn check_limit(what: &'static str, needed: u128, limit: usize) -> Result<()> {
     })
 }
 
-/// Returns the largest number of bits of a payoff over the common denominator in a game of
+/// Returns the largest number of bits of a payoff and of the common denominator in a game of
 /// `n_cells` cells.
 fn max_bits(n_cells: usize) -> u64 {
     MAX_BITS.min(MAX_BITS_OF_ALL / n_cells.max(1) as u64)
@@ -311,7 +311,7 @@ impl<'a> Ends<'a> {
         for (leaf, value) in values.iter().enumerate() {
             let plans = self.plans(leaf);
             for number in 0..self.n_cells(leaf) {
-                (self.count)(OVERHEAD + n_words)?;
+                (self.count)(OVERHEAD_WORDS + n_words)?;
                 sums[place(&plans, &self.shape, number)] += value;
             }
         }
@@ -341,7 +341,7 @@ impl<'a> Ends<'a> {
             if needed > limit {
                 return Err(Error::TooLarge {
                     operation: OPERATION,
-                    what: "number of bits of a payoff over the common denominator",
+                    what: "number of bits of a payoff or of the common denominator",
                     needed: needed.into(),
                     limit: limit.into(),
                 });
@@ -349,23 +349,12 @@ impl<'a> Ends<'a> {
             values.push(value);
         }
         let integer = |value: Rational| {
-            (self.count)(OVERHEAD + words(common.bits()).pow(2))?;
+            (self.count)(OVERHEAD_WORDS + words(common.bits()).pow(2))?;
             Ok(value.numer() * (&common / value.denom()))
         };
         let integers: Result<Vec<BigInt>> = values.into_iter().map(integer).collect();
         Ok((integers?, common))
     }
-}
-
-/// Returns the number of words that hold `bits` bits.
-fn words(bits: u64) -> usize {
-    usize::try_from(bits / u64::from(u64::BITS)).map_or(usize::MAX, |words| words.saturating_add(1))
-}
-
-/// Returns the estimated number of operations on words for the greatest common divisor of two
-/// integers of `bits` bits: one pass over the words for each bit.
-fn words_of_gcd(bits: u64) -> usize {
-    OVERHEAD.saturating_add(words(bits).saturating_mul(words(bits)).saturating_mul(64))
 }
 
 /// Returns the row-major index of the cell of combination `number` of the given plans.

@@ -281,12 +281,22 @@ impl TreeBuilder {
             );
             return Err(self.fault(fault));
         }
-        let n_children = weights.len();
         let probabilities = weights.into_iter().map(|weight| weight / &total).collect();
-        let chance = Chance {
+        self.distribution(Chance {
             actions,
             probabilities,
-        };
+        })
+    }
+
+    /// Adds a chance move whose probabilities are known to be nonnegative and to sum to 1, with one
+    /// name for each probability.
+    ///
+    /// Cost: copies of the numbers and names, without arithmetic.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] above 2^27 nodes.
+    pub(crate) fn distribution(&mut self, chance: Chance) -> Result<()> {
+        let n_children = chance.probabilities.len();
         let key = (chance.actions.clone(), parts(&chance.probabilities));
         let chance = intern(&mut self.known_chances, &mut self.tree.chances, key, chance);
         self.push(Node::Chance(chance), n_children)

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn what_is_no_number_is_rejected() {
         for word in [
             "", "-", ".", "e5", "1e", "1e+", "1/0", "1/-2", "1/", "/2", "1/2/3", ".5/2", "--1",
             "+-1", "1_0", "0x1", "nan", "inf", "1.2.3", "1e1.5", "½",

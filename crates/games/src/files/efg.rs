@@ -1,9 +1,12 @@
 //! Game trees: `EFG 2 R "title" { players } "comment"`, then the nodes, each before its children.
 
+use super::probability::{self, MendError};
 use super::scanner::Scanner;
-use super::{MAX_DIGITS, decimal, probability, quote};
+use super::{MAX_DIGITS, decimal, quote};
 use crate::extensive::{Chance, InformationSet, Node, Tree, TreeBuilder};
+use crate::number::{compare_lists, words};
 use crate::{Rational, Result};
+use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -83,7 +86,8 @@ impl Reader<'_> {
         if self.scanner.peek() == Some(b'{') {
             let chance = self.outcomes_of_chance()?;
             let known = self.chances.entry(number).or_insert_with(|| chance.clone());
-            if *known != chance {
+            let (old, new) = (&known.probabilities, &chance.probabilities);
+            if known.actions != chance.actions || compare_lists(old, new).is_ne() {
                 let expected = format!("the earlier description of chance move {number}");
                 return Err(self.scanner.fault(at, expected));
             }
@@ -95,8 +99,13 @@ impl Reader<'_> {
         };
         let n_children = chance.actions.len();
         check_room(&mut self.scanner, &self.builder, n_children)?;
-        self.builder
-            .chance(&chance.probabilities, || chance.actions.clone())?;
+        let bits = chance
+            .probabilities
+            .iter()
+            .map(|share| share.denom().bits());
+        (self.scanner.counter())(words(bits.sum()))?;
+        // The probabilities of a file sum to 1, so they need no division by their sum.
+        self.builder.distribution(chance.clone())?;
         self.enter(outcome, n_children)
     }
 
@@ -114,9 +123,13 @@ impl Reader<'_> {
             }
             written.push(probability);
         }
-        let probabilities = probability::mend(&written).map_err(|found| {
-            let expected = "probabilities that sum to 1 within 1e-9";
-            self.scanner.fault_found(start, expected, found)
+        let mended = probability::mend(&written, self.scanner.counter());
+        let probabilities = mended.map_err(|fault| match fault {
+            MendError::NoProbabilities(found) => {
+                let expected = "probabilities that sum to 1 within 1e-9";
+                self.scanner.fault_found(start, expected, found)
+            }
+            MendError::Halted(halt) => halt,
         })?;
         Ok(Chance {
             actions,
@@ -181,7 +194,7 @@ impl Reader<'_> {
         let outcome = self.outcome()?;
         self.add(outcome)?;
         self.builder.terminal(&self.sums)?;
-        self.take_off(outcome);
+        self.take_off(outcome)?;
         // Inner nodes whose last child is complete are complete.
         while let Some(inner) = self.path.last_mut() {
             inner.n_open -= 1;
@@ -190,7 +203,7 @@ impl Reader<'_> {
             }
             let outcome = inner.outcome;
             self.path.pop();
-            self.take_off(outcome);
+            self.take_off(outcome)?;
         }
         Ok(())
     }
@@ -209,7 +222,9 @@ impl Reader<'_> {
         let payoffs = is_described.then(|| self.payoffs()).transpose()?;
         let expected = match (self.outcomes.entry(number), payoffs) {
             (Entry::Vacant(_), None) => "an outcome described earlier".into(),
-            (Entry::Occupied(known), Some(payoffs)) if *known.get() != payoffs => {
+            (Entry::Occupied(known), Some(payoffs))
+                if compare_lists(known.get(), &payoffs).is_ne() =>
+            {
                 format!("the earlier description of outcome {number}")
             }
             (Entry::Occupied(_), _) => return Ok(number),
@@ -243,6 +258,7 @@ impl Reader<'_> {
             return Ok(());
         };
         for (sum, payoff) in self.sums.iter_mut().zip(payoffs) {
+            count_sum(&self.scanner, sum, payoff)?;
             *sum += payoff;
         }
         // Sums of unlimited length would make the time quadratic in the length of the text.
@@ -258,12 +274,21 @@ impl Reader<'_> {
     }
 
     /// Subtracts an outcome from the sums.
-    fn take_off(&mut self, outcome: u64) {
+    fn take_off(&mut self, outcome: u64) -> Result<()> {
         let payoffs = self.outcomes.get(&outcome).into_iter().flatten();
         for (sum, payoff) in self.sums.iter_mut().zip(payoffs) {
+            count_sum(&self.scanner, sum, payoff)?;
             *sum -= payoff;
         }
+        Ok(())
     }
+}
+
+/// Counts a sum or a difference of two fractions.
+fn count_sum(scanner: &Scanner<'_>, a: &Rational, b: &Rational) -> Result<()> {
+    let bits = [a.numer(), a.denom(), b.numer(), b.denom()].map(BigInt::bits);
+    // A common divisor of the denominators, and one of the numerator and denominator of the result.
+    scanner.count_fractions(2, bits.into_iter().max().unwrap_or(0))
 }
 
 /// Returns an error if the rest of the text is too short for this number of children.

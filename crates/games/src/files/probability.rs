@@ -1,7 +1,9 @@
 //! Probabilities of chance that sum to exactly 1, recovered from rounded numbers.
 
 use super::decimal::{self, Decimal};
-use crate::Rational;
+use crate::extensive::Count;
+use crate::number::words_of_gcd;
+use crate::{Error, Rational};
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
 
@@ -13,26 +15,50 @@ const ROUNDED_PLACES: usize = 9;
 /// less.
 const DOUBLE_BITS: u32 = 52;
 
-/// Returns the intended probabilities, which sum to exactly 1.
+/// The reason why there are no probabilities.
+#[derive(Debug, PartialEq)]
+pub(super) enum MendError {
+    /// The numbers are no probabilities; the text describes them.
+    NoProbabilities(String),
+    /// The counter of the work returned this error.
+    Halted(Error),
+}
+
+impl From<Error> for MendError {
+    fn from(halt: Error) -> Self {
+        Self::Halted(halt)
+    }
+}
+
+/// Returns the intended probabilities, which sum to exactly 1. The work is reported to `count`.
 ///
 /// # Errors
 /// A description of the numbers, if their sum differs from 1 by more than 1e-9 or if a fraction
-/// becomes too long.
-pub(super) fn mend(written: &[Decimal]) -> Result<Vec<Rational>, String> {
-    let total = sum(written.iter().map(|number| &number.value))?;
+/// becomes too long; an error of `count`.
+pub(super) fn mend(written: &[Decimal], count: &Count<'_>) -> Result<Vec<Rational>, MendError> {
+    let total = sum(written.iter().map(|number| &number.value), count)?;
     let miss = (&total - Rational::one()).abs();
     if miss.is_zero() {
         return Ok(written.iter().map(|number| number.value.clone()).collect());
     }
     if miss > decimal::unit(ROUNDED_PLACES) {
-        return Err(format!("a sum of {}", crate::number::nearest(&total)));
+        let found = format!("a sum of {}", crate::number::nearest(&total));
+        return Err(MendError::NoProbabilities(found));
     }
-    let meant: Vec<Rational> = written.iter().map(meant).collect();
-    if sum(meant.iter()).is_ok_and(|total| total.is_one()) {
-        return Ok(meant);
+    let meant = written.iter().map(|number| meant(number, count));
+    let meant = meant.collect::<Result<Vec<Rational>, Error>>()?;
+    match sum(meant.iter(), count) {
+        Ok(total) if total.is_one() => return Ok(meant),
+        Err(MendError::Halted(halt)) => return Err(halt.into()),
+        // The fractions do not fit the numbers, or their sum is too long.
+        Ok(_) | Err(MendError::NoProbabilities(_)) => {}
     }
-    let share = |number: &Decimal| &number.value / &total;
-    let shares: Vec<Rational> = written.iter().map(share).collect();
+    let share = |number: &Decimal| {
+        count(words_of_operation(&number.value, &total))?;
+        Ok(&number.value / &total)
+    };
+    let shares = written.iter().map(share);
+    let shares = shares.collect::<Result<Vec<Rational>, Error>>()?;
     if shares.iter().all(decimal::fits) {
         Ok(shares)
     } else {
@@ -40,26 +66,41 @@ pub(super) fn mend(written: &[Decimal]) -> Result<Vec<Rational>, String> {
     }
 }
 
-fn sum<'a>(mut numbers: impl Iterator<Item = &'a Rational>) -> Result<Rational, String> {
+fn sum<'a>(
+    mut numbers: impl Iterator<Item = &'a Rational>,
+    count: &Count<'_>,
+) -> Result<Rational, MendError> {
     // Sums of unlimited length would make the time quadratic in the length of the text.
-    let add = |total: Rational, number| Some(total + number).filter(decimal::fits);
-    numbers.try_fold(Rational::zero(), add).ok_or_else(too_long)
+    let add = |total: Rational, number: &Rational| {
+        count(words_of_operation(&total, number))?;
+        let total = Some(total + number).filter(decimal::fits);
+        total.ok_or_else(too_long)
+    };
+    numbers.try_fold(Rational::zero(), add)
 }
 
-fn too_long() -> String {
-    format!("fractions of more than {} digits", super::MAX_DIGITS)
+fn too_long() -> MendError {
+    let found = format!("fractions of more than {} digits", super::MAX_DIGITS);
+    MendError::NoProbabilities(found)
+}
+
+/// Returns the estimated number of operations on words for a sum or a quotient of two fractions.
+fn words_of_operation(a: &Rational, b: &Rational) -> usize {
+    let bits = [a.numer(), a.denom(), b.numer(), b.denom()].map(BigInt::bits);
+    // A common divisor of two numbers, and one of the numerator and denominator of the result.
+    words_of_gcd(bits.into_iter().max().unwrap_or(0)).saturating_mul(2)
 }
 
 /// Returns the simplest fraction that rounds to a number.
-fn meant(written: &Decimal) -> Rational {
+fn meant(written: &Decimal, count: &Count<'_>) -> Result<Rational, Error> {
     let value = &written.value;
     if written.places < ROUNDED_PLACES || !value.is_positive() {
-        return value.clone();
+        return Ok(value.clone());
     }
     let in_double = value / BigInt::from(1_u64 << DOUBLE_BITS);
     let tolerance = decimal::unit(written.places).max(in_double);
     let low = (value - &tolerance).max(Rational::zero());
-    simplest_between(low, value + tolerance)
+    simplest_between(low, value + tolerance, count)
 }
 
 /// Returns the fraction with the least denominator strictly between two nonnegative fractions; if
@@ -67,10 +108,15 @@ fn meant(written: &Decimal) -> Rational {
 ///
 /// The continued fractions of both ends agree in their first terms. The result has the same first
 /// terms, and as its last term the least integer strictly between the remainders of both ends.
-fn simplest_between(mut low: Rational, high: Rational) -> Rational {
+fn simplest_between(
+    mut low: Rational,
+    high: Rational,
+    count: &Count<'_>,
+) -> Result<Rational, Error> {
     let mut high = Some(high);
     let mut shared = vec![];
     let last = loop {
+        count(words_of_operation(&low, &low))?;
         let whole = low.floor();
         let next = &whole + BigInt::one();
         let Some(bound) = high.filter(|high| next >= *high) else {
@@ -84,18 +130,23 @@ fn simplest_between(mut low: Rational, high: Rational) -> Rational {
             .map(|rest| rest.recip());
         shared.push(whole);
     };
-    let attach = |tail: Rational, whole: Rational| whole + tail.recip();
-    shared.into_iter().rev().fold(last, attach)
+    let attach = |tail: Rational, whole: Rational| {
+        count(words_of_operation(&tail, &whole))?;
+        Ok(whole + tail.recip())
+    };
+    shared.into_iter().rev().try_fold(last, attach)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn mended(written: &[&str]) -> Result<Vec<String>, String> {
+    const UNLIMITED: &Count<'static> = &|_| Ok(());
+
+    fn mended(written: &[&str]) -> Result<Vec<String>, MendError> {
         let read = |word: &&str| decimal::read(word).unwrap();
         let written: Vec<Decimal> = written.iter().map(read).collect();
-        let chances = mend(&written)?;
+        let chances = mend(&written, UNLIMITED)?;
         assert!(chances.iter().sum::<Rational>().is_one());
         Ok(chances.iter().map(Rational::to_string).collect())
     }
@@ -117,7 +168,8 @@ mod tests {
                     .find(|it| *it > low)
             };
             let least = (1..=24).filter_map(inside).find(|it| *it < high);
-            assert_eq!(Some(simplest_between(low.clone(), high)), least);
+            let simplest = simplest_between(low.clone(), high, UNLIMITED);
+            assert_eq!(simplest.ok(), least);
         }
     }
 
@@ -201,14 +253,15 @@ mod tests {
     }
 
     #[test]
-    fn sums_far_from_one_are_refused() {
-        assert_eq!(mended(&["0.333"; 3]), Err("a sum of 0.999".into()));
+    fn sums_far_from_one_are_rejected() {
+        let found = |text: &str| Err(MendError::NoProbabilities(text.into()));
+        assert_eq!(mended(&["0.333"; 3]), found("a sum of 0.999"));
         assert_eq!(
             mended(&["0.5", "0.500000002"]),
-            Err("a sum of 1.000000002".into())
+            found("a sum of 1.000000002")
         );
         let primes = [101, 103, 107, 109].map(|base| format!("1/{}", BigInt::from(base).pow(100)));
         let long = mended(&primes.each_ref().map(String::as_str));
-        assert_eq!(long, Err("fractions of more than 700 digits".into()));
+        assert_eq!(long, found("fractions of more than 700 digits"));
     }
 }

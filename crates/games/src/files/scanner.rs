@@ -6,7 +6,7 @@
 use super::decimal::{self, Decimal};
 use super::{MAX_DIGITS, MAX_PLAYERS, quote};
 use crate::extensive::Count;
-use crate::number::nearest;
+use crate::number::{nearest, words_of_gcd};
 use crate::strategic::table::MAX_PAYOFF;
 use crate::{Error, Rational, Result};
 
@@ -15,6 +15,9 @@ const MAX_SHOWN: usize = 40;
 
 /// Cost of a token and of its part of the game, in operations on machine words.
 const WORDS_PER_TOKEN: usize = 128;
+
+/// Number of bits that hold a decimal digit.
+const BITS_PER_DIGIT: u64 = 4;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -36,6 +39,17 @@ impl<'a> Scanner<'a> {
             at: 0,
             count,
         }
+    }
+
+    /// Counts operations on fractions of this number of bits, each of which needs a greatest common
+    /// divisor.
+    pub(super) fn count_fractions(&self, n_operations: usize, bits: u64) -> Result<()> {
+        (self.count)(n_operations.saturating_mul(words_of_gcd(bits)))
+    }
+
+    /// Returns the function to which work is reported.
+    pub(super) fn counter(&self) -> &'a Count<'a> {
+        self.count
     }
 
     /// Returns the first byte of the next token; `None` at the end.
@@ -151,6 +165,9 @@ impl<'a> Scanner<'a> {
         (self.count)(WORDS_PER_TOKEN)?;
         let at = self.position();
         let word = str::from_utf8(self.word()).unwrap_or_default();
+        // A longer word is no number.
+        let n_digits = word.len().min(MAX_DIGITS) as u64;
+        self.count_fractions(1, BITS_PER_DIGIT * n_digits)?;
         decimal::read(word).ok_or_else(|| {
             let expected = format!("{what}, a number of at most {MAX_DIGITS} digits");
             self.fault(at, expected)

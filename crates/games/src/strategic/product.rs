@@ -5,10 +5,8 @@
 //! computes the same bits.
 //! Shapes: `a` is `[rows, cols]`, row-major; `x` has `rows` numbers and `y` has `cols`.
 
-use crate::simd::simd;
+use crate::simd::{LANES, simd};
 
-/// Number of sums computed in parallel.
-const LANES: usize = 8;
 /// Number of independent accumulators of [`LANES`] numbers; they hide the latency of additions.
 const SUMS: usize = 4;
 /// Number of rows that [`left`] adds in one pass over its result.

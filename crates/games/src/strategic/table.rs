@@ -115,7 +115,7 @@ impl Table {
     pub(crate) fn constant_sum(&self, other: &Self) -> std::result::Result<Rational, usize> {
         let sum = |at: usize| self.fraction(at) + other.fraction(at);
         let constant = sum(0);
-        match (1..self.floats.len()).find(|&at| sum(at) != constant) {
+        match (1..self.floats.len()).find(|&at| number::compare(&sum(at), &constant).is_ne()) {
             Some(at) => Err(at),
             None => Ok(constant),
         }

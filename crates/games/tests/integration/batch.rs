@@ -56,7 +56,7 @@ fn no_games_are_a_batch_and_empty_games_are_not() {
 }
 
 #[test]
-fn a_game_does_not_depend_on_the_games_beside_it() {
+fn a_game_does_not_depend_on_the_other_games_of_a_batch() {
     let gains = random_gains([40, 3, 3], 5);
     let config = SolverConfig::default().iterations(50);
     let all = Batch::zero_sum(gains.clone())

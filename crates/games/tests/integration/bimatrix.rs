@@ -10,7 +10,7 @@ use games::exact::{
     Equilibrium, MAX_LABELS, all_equilibria, components, lemke_howson, lemke_howson_all, verify,
 };
 use games::ndarray::{Array2, array};
-use games::{Bimatrix, Error, Number, Rational, StrategicGame};
+use games::{Bimatrix, Error, MatrixGame, Number, Rational, StrategicGame, exact};
 use num_rational::Ratio;
 use num_traits::{One, Signed, Zero};
 use std::collections::BTreeSet;
@@ -542,7 +542,7 @@ fn payoffs_of_very_different_sizes_are_told_apart() {
 }
 
 #[test]
-fn what_is_no_equilibrium_is_refused_with_the_reason() {
+fn what_is_no_equilibrium_is_rejected_with_the_reason() {
     let game = Bimatrix::new(array![[3, 0], [0, 2]], array![[2, 0], [0, 3]]).unwrap();
     let right = all_equilibria(&game).unwrap().remove(1);
     verify(&game, &right).unwrap();
@@ -583,7 +583,7 @@ fn what_is_no_equilibrium_is_refused_with_the_reason() {
 }
 
 #[test]
-fn labels_and_sizes_beyond_the_limits_are_refused() {
+fn labels_and_sizes_beyond_the_limits_are_rejected() {
     let game = integers(3, 1, 9);
     assert!(matches!(
         lemke_howson(&game, 6),
@@ -611,7 +611,7 @@ fn labels_and_sizes_beyond_the_limits_are_refused() {
 }
 
 #[test]
-fn payoffs_of_too_many_digits_are_refused() {
+fn payoffs_of_too_many_digits_are_rejected() {
     // Four pairwise coprime denominators of 3,000 bits.
     let number =
         |add: u32| Rational::new(1.into(), (num_bigint::BigInt::from(1) << 3000_u32) + add);
@@ -626,4 +626,47 @@ fn payoffs_of_too_many_digits_are_refused() {
         lemke_howson_all(&game),
         Err(Error::TooLarge { .. })
     ));
+}
+
+/// Returns the ratios of neighbouring Fibonacci numbers of 20,000 digits, the smaller ratio first.
+/// Their continued fractions share almost all of their thousands of terms.
+fn long_neighbours() -> [Rational; 2] {
+    const N_BITS: u64 = 66_439;
+    let (mut n, mut m) = (num_bigint::BigInt::one(), num_bigint::BigInt::one());
+    while m.bits() < N_BITS {
+        // Two steps of the sequence: every second ratio is below the golden ratio.
+        (n, m) = (2 * &n + &m, &n + m);
+    }
+    [(n.clone(), m.clone()), (&n + m, n)].map(|(top, bottom)| Rational::new_raw(top, bottom))
+}
+
+#[test]
+fn games_of_long_fractions_fit_a_small_stack() {
+    const STACK_BYTES: usize = 2 << 20;
+    let work = || {
+        let [a, b] = long_neighbours();
+        let payoffs = || array![[a.clone(), b.clone()], [b.clone(), a.clone()]];
+        // The second row dominates the first.
+        let column = array![[a.clone()], [b.clone()]];
+        let matrix = MatrixGame::zero_sum(column).unwrap();
+        assert!(exact(&matrix).unwrap().to_string().contains("unique, 0 1;"));
+        // The sum is 2a in one cell and a + b in the next.
+        let game = Bimatrix::new(
+            payoffs(),
+            array![[a.clone(), a.clone()], [b.clone(), b.clone()]],
+        );
+        assert_eq!(game.unwrap().constant_sum(), None);
+        // Probabilities need not sum to 1 here.
+        let equilibrium = |[row, col]: [&Rational; 2]| Equilibrium {
+            strategies: [vec![row.clone()], vec![col.clone()]],
+            payoffs: [a.clone(), b.clone()],
+        };
+        let twice = Rational::new_raw(a.numer() * 2, a.denom() * 2);
+        let pairs = [[&a, &a], [&b, &b], [&twice, &b]];
+        assert_eq!(components(&pairs.map(equilibrium)), [[0, 1, 2]]);
+        let pairs = [[&a, &a], [&b, &b], [&twice, &a]];
+        assert_eq!(components(&pairs.map(equilibrium)), [vec![0, 2], vec![1]]);
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+    thread.spawn(work).unwrap().join().unwrap();
 }

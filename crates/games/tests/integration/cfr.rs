@@ -14,6 +14,9 @@ use tensor_core::compare::{Tolerance, assert_close};
 /// Absolute tolerance for reference rows at which rounding has not yet decided ties between
 /// regrets.
 const GATE: f64 = 1e-9;
+/// Allowed ratios to the reference at all other rows. The ratios of this test are from 0.889 to 1.695;
+/// the last bits of `powf`, which some variants call, depend on the platform.
+const UNGATED: std::ops::Range<f64> = 0.85..1.75;
 
 fn config(name: &str) -> SolverConfig {
     let (algorithm, updates) = name.split_once('/').unwrap();
@@ -58,9 +61,9 @@ fn check(game: &CompiledGame, name: &str, rows: &[Value]) -> usize {
             ours.push(found);
             theirs.push(expected);
         } else {
-            // Rounding decides ties at zero regret, so only the order of magnitude is compared.
+            // Rounding decides ties at zero regret, so the course of the run differs.
             assert!(
-                (0.5..2.0).contains(&(found / expected)),
+                UNGATED.contains(&(found / expected)),
                 "{name} {iteration}: {found} {expected}"
             );
         }

@@ -360,7 +360,7 @@ fn a_run_that_is_cut_in_pieces_is_the_same_run() {
 }
 
 #[test]
-fn a_player_who_forgets_is_refused() {
+fn a_player_who_forgets_is_rejected() {
     let mut builder = TreeBuilder::new(String::new(), vec![String::new(); 2]);
     let names = || vec!["a".to_owned(), "b".to_owned()];
     let first = builder.information_set(0, "first", names()).unwrap();

@@ -71,6 +71,21 @@ fn hedge_plays_in_proportion_to_exponentials() {
     );
 }
 
+#[test]
+fn hedge_learns_in_payoffs_of_any_size() {
+    for size in [5e-324, 1e-310, 1e-300, 1.0, 1e150] {
+        for n_actions in [1, 2, 3] {
+            let at = |(row, col)| if row == col { size } else { 0.0 };
+            let game = MatrixGame::zero_sum(Array2::from_shape_fn((n_actions, n_actions), at));
+            let solution = solve(&game.unwrap(), &SolverConfig::hedge().iterations(20)).unwrap();
+            let even = vec![1.0 / n_actions as f64; n_actions];
+            for strategy in solution.strategies {
+                assert_close(strategy, &even, Tolerance::relative(64));
+            }
+        }
+    }
+}
+
 /// Returns both players' payoffs in a game of two by three actions. The payoffs have a range of 4
 /// for the row player and of 10 for the column player.
 fn uneven() -> [Array2<f64>; 2] {
@@ -290,7 +305,7 @@ fn odd_games_are_solved() {
 }
 
 #[test]
-fn bad_games_are_refused_by_name() {
+fn bad_games_are_rejected_by_name() {
     let faults = [
         MatrixGame::zero_sum(Array2::<f64>::zeros((0, 3))).unwrap_err(),
         MatrixGame::zero_sum(array![[0.0, f64::NAN]]).unwrap_err(),
@@ -313,7 +328,7 @@ fn bad_games_are_refused_by_name() {
 }
 
 #[test]
-fn bad_dynamics_and_profiles_are_refused() {
+fn bad_dynamics_and_profiles_are_rejected() {
     let game = random_game([3, 4], 1);
     let bad = [
         SolverConfig::default().average(-1.0),
@@ -353,6 +368,27 @@ fn bad_dynamics_and_profiles_are_refused() {
         .clone();
     let fault = Run::resume(&game, &SolverConfig::default(), state).unwrap_err();
     assert!(matches!(fault, Error::StateInvalid { .. }), "{fault}");
+}
+
+#[test]
+fn a_state_of_too_many_iterations_is_invalid() {
+    let game = random_game([3, 3], 1);
+    let config = SolverConfig::regret_matching().average(16.0);
+    let mut run = Run::new(&game, &config).unwrap();
+    run.advance(5);
+    let most = 1 << 53;
+    let at = |iteration: u64| {
+        let mut state = run.state().clone();
+        state.iteration = iteration;
+        Run::resume(&game, &config, state)
+    };
+    let mut late = at(most).unwrap();
+    late.advance(5);
+    assert!(late.average().concat().iter().all(|p| p.is_finite()));
+    for iteration in [most + 1, u64::MAX] {
+        let fault = at(iteration).unwrap_err();
+        assert!(matches!(fault, Error::StateInvalid { .. }), "{fault}");
+    }
 }
 
 #[test]

@@ -238,7 +238,7 @@ fn payoffs_of_hostile_scales_are_solved() {
 }
 
 #[test]
-fn weights_and_distributions_that_do_not_fit_are_refused() {
+fn weights_and_distributions_that_do_not_fit_are_rejected() {
     let three = Objective::Weighted(vec![Rational::one(); 3]);
     assert_eq!(
         correlated_equilibrium(&chicken(), &three).unwrap_err(),
@@ -280,7 +280,7 @@ fn weights_and_distributions_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn games_too_large_for_a_proof_are_refused() {
+fn games_too_large_for_a_proof_are_rejected() {
     let large = Bimatrix::from(MatrixGame::zero_sum(Array2::from_elem((102, 102), 0)).unwrap());
     let refused = correlated_equilibrium(&large, &Objective::Any).unwrap_err();
     assert!(matches!(refused, Error::TooLarge { needed, .. } if needed == 102 * 102 * 202));

@@ -305,7 +305,7 @@ fn payoffs_of_hostile_scales_are_solved() {
 }
 
 #[test]
-fn games_of_three_and_of_other_sums_are_refused() {
+fn games_of_three_and_of_other_sums_are_rejected() {
     let mut builder = TreeBuilder::new("three".into(), vec![String::new(); 3]);
     builder.terminal(&[1, -1, 0]).unwrap();
     let refused = exact(&builder.finish().unwrap()).unwrap_err();
@@ -329,7 +329,7 @@ fn games_of_three_and_of_other_sums_are_refused() {
 }
 
 #[test]
-fn players_that_forget_are_refused() {
+fn players_that_forget_are_rejected() {
     let mut builder = TreeBuilder::new("sleepy".into(), vec![String::new(); 2]);
     let sides = || vec!["l".to_owned(), "r".to_owned()];
     let set = builder.information_set(0, "driver", sides()).unwrap();

@@ -244,7 +244,7 @@ fn twenty_actions_of_random_floats_are_solved() {
 }
 
 #[test]
-fn games_too_large_for_a_proof_are_refused() {
+fn games_too_large_for_a_proof_are_rejected() {
     let large = game(Array2::from_elem((1025, 1024), 0.0));
     assert_eq!(
         exact(&large).unwrap_err(),

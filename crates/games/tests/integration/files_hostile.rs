@@ -96,7 +96,7 @@ fn children_are_not_set_aside_before_there_is_text_for_them() {
 }
 
 #[test]
-fn numbers_that_would_fill_memory_are_refused() {
+fn numbers_that_would_fill_memory_are_rejected() {
     let long = "7".repeat(100_000);
     for number in [
         "1e999999999",
@@ -155,7 +155,7 @@ fn long_fractions_of_an_outcome_do_not_fill_the_memory_of_all_cells() {
 }
 
 #[test]
-fn payoffs_that_sum_beyond_the_limit_are_refused() {
+fn payoffs_that_sum_beyond_the_limit_are_rejected() {
     let text = format!("EFG 2 R \"\" {PLAYERS} p 1 1 {{ \"a\" }} 1 {{ 1e150 0 }} t 1");
     let error = files::read_efg(text).unwrap_err();
     assert!(
@@ -326,4 +326,46 @@ fn reading_and_compiling_are_cancelled_within_milliseconds() {
     let tree = files::read_efg(&tree).unwrap();
     cancelled(&|prover| prover.sequences(&tree).map(drop));
     cancelled(&|prover| prover.compile(&tree).map(drop));
+}
+
+/// Returns the number of times that a prover's function is called while a text is read.
+fn looks_while_reading(text: &str) -> usize {
+    let n_looks = Cell::new(0);
+    let watch = || {
+        n_looks.set(n_looks.get() + 1);
+        ControlFlow::Continue(())
+    };
+    files::parse_within(text, &Prover::new().interrupted_by(&watch)).expect("the text is valid");
+    n_looks.get()
+}
+
+#[test]
+fn long_fractions_count_as_work() {
+    const N_ITEMS: usize = 100;
+    let digits = |first: char, at: usize| format!("{first}{}{at:03}", "618033988".repeat(75));
+    let fraction = |at: usize| format!("{}/{}", digits('1', at), digits('9', at + 7));
+    // Each payoff is read, added to the sum on its path and subtracted again.
+    let mut tree = format!("EFG 2 R \"\" {PLAYERS} c \"\" 1 \"\" {{");
+    for _ in 0..N_ITEMS {
+        write!(tree, " \"\" 1/{N_ITEMS}").expect("a string takes any text");
+    }
+    tree.push_str(" } 0\n");
+    for at in 0..N_ITEMS {
+        let (first, second) = (fraction(at), fraction(at + N_ITEMS));
+        writeln!(tree, "t \"\" {} \"\" {{ {first} {second} }}", at + 1)
+            .expect("a string takes any text");
+    }
+    assert!(looks_while_reading(&tree) >= N_ITEMS / 2);
+    let payoffs: Vec<String> = (0..2 * N_ITEMS).map(fraction).collect();
+    let payoffs = payoffs.join(" ");
+    let table = format!("NFG 1 R \"\" {PLAYERS} {{ {N_ITEMS} 1 }} {payoffs}");
+    assert!(looks_while_reading(&table) >= N_ITEMS / 8);
+    // Probabilities whose sum is not 1 are replaced by simpler fractions.
+    let decimals = "618033988".repeat(36);
+    let shares = (0..60).map(|at| format!("\"\" 0.0166666666671{decimals}{at:02}"));
+    let shares: Vec<String> = shares.collect();
+    let ends = "t \"\" 0 ".repeat(shares.len());
+    let text = "EFG 2 R \"\" { \"A\" \"B\" }";
+    let chance = format!("{text} c \"\" 1 \"\" {{ {} }} 0 {ends}", shares.join(" "));
+    assert!(looks_while_reading(&chance) >= 6);
 }

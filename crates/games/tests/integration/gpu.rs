@@ -172,7 +172,7 @@ fn nothing_to_do_gives_first_strategies() {
 }
 
 #[test]
-fn what_devices_cannot_do_is_refused_by_name() {
+fn what_devices_cannot_do_is_rejected_by_name() {
     let batch = Batch::zero_sum(random_gains([3, 2, 2], 1)).unwrap();
     let large = Batch::zero_sum(random_gains([1, 2, 17], 1)).unwrap();
     for gpu in every_adapter() {
@@ -371,7 +371,7 @@ impl ExtensiveGame for Stakes {
 }
 
 #[test]
-fn games_of_other_payoffs_are_learnt_beside_one_another_as_if_alone() {
+fn games_of_other_payoffs_are_learnt_in_one_batch_as_if_alone() {
     let compiled_games: Vec<CompiledGame> = (1..=40)
         .map(|stake| CompiledGame::new(&Stakes(f64::from(stake).sqrt())).unwrap())
         .collect();
@@ -392,7 +392,7 @@ fn games_of_other_payoffs_are_learnt_beside_one_another_as_if_alone() {
 }
 
 #[test]
-fn what_devices_cannot_do_in_extensive_games_is_refused_by_name() {
+fn what_devices_cannot_do_in_extensive_games_is_rejected_by_name() {
     let kuhn = CompiledGame::new(&Kuhn).unwrap();
     let dice = CompiledGame::new(&LiarsDice::new(2, 1).unwrap()).unwrap();
     let config = SolverConfig::default().iterations(3);

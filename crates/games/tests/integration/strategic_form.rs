@@ -172,7 +172,7 @@ fn forms_of_too_many_digits_or_choices_are_errors() {
         long.terminal(&[Rational::new(1.into(), denominator)])
             .unwrap();
     }
-    let bits = "number of bits of a payoff over the common denominator";
+    let bits = "number of bits of a payoff or of the common denominator";
     assert_eq!(limit_of(long), (bits, 1 << 16));
     // Half of the outcomes of each move of chance end the game, the other half lead to the next.
     let mut deep = TreeBuilder::new(String::new(), names(1));

@@ -1,6 +1,7 @@
 //! Random distributions and arguments in the range that f32 supports, and the comparison of f32
 //! results with f64 functions.
 
+use crate::support;
 use distributions::InverseGaussian;
 use shaders::params::InverseGaussianFunction as Function;
 use shaders::twin::inverse_gaussian_eval::max_epsilons;
@@ -119,16 +120,7 @@ fn in_f64(function: Function, distribution: &InverseGaussian, x: f64) -> f64 {
 
 /// Returns the Kolmogorov statistic of draws, times the square root of the number of draws. The
 /// result exceeds 2.3 by chance once in 20,000 runs.
-pub(crate) fn kolmogorov(distribution: &InverseGaussian, mut draws: Vec<f32>) -> f64 {
-    assert!(!draws.iter().any(|x| x.is_nan()), "a draw is NaN");
-    draws.sort_by(f32::total_cmp);
-    let n = draws.len() as f64;
-    let gap = |(i, x): (usize, &f32)| {
-        let p = distribution.cdf((*x).into());
-        (p - i as f64 / n).max((i + 1) as f64 / n - p)
-    };
-    let gaps = draws.iter().enumerate().map(gap);
-    // `f64::max` ignores NaN.
-    let largest = gaps.map(f64::abs).max_by(f64::total_cmp);
-    largest.expect("there are draws") * n.sqrt()
+pub(crate) fn kolmogorov(distribution: &InverseGaussian, draws: Vec<f32>) -> f64 {
+    let draws = draws.into_iter().map(f64::from).collect();
+    support::kolmogorov(draws, |x| distribution.cdf(x))
 }

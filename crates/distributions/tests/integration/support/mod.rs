@@ -6,7 +6,7 @@ pub(crate) mod samples;
 use distributions::InverseGaussian;
 use std::collections::HashMap;
 
-/// A row of `ig-reference.csv`, with the columns that `ig-more.csv` adds.
+/// A row of a golden table: its fields by column name.
 pub(crate) struct Row {
     fields: HashMap<String, String>,
 }
@@ -29,7 +29,7 @@ impl Row {
         &self.fields[column]
     }
 
-    /// Returns the distribution with the parameters of the row.
+    /// Returns the inverse Gaussian with the parameters in the columns of `ig-reference.csv`.
     pub(crate) fn distribution(&self) -> InverseGaussian {
         InverseGaussian::new(self.number("mu"), self.number("lambda"))
             .expect("golden parameters are valid")
@@ -39,18 +39,19 @@ impl Row {
 /// Returns the rows of `ig-reference.csv` whose kind passes the filter, joined with the columns of
 /// `ig-more.csv` by id.
 pub(crate) fn rows(is_wanted: impl Fn(&str) -> bool) -> Vec<Row> {
-    let more: HashMap<String, HashMap<String, String>> = table("ig-more.csv")
+    let more: HashMap<String, Row> = table("ig-more.csv")
         .into_iter()
-        .map(|row| (row["id"].clone(), row))
+        .map(|row| (row.text("id").to_owned(), row))
         .collect();
     let mut rows = table("ig-reference.csv");
-    rows.retain(|row| is_wanted(&row["kind"]));
+    rows.retain(|row| is_wanted(row.text("kind")));
     assert!(!rows.is_empty());
-    let with_more = |mut fields: HashMap<String, String>| {
-        fields.extend(more.get(&fields["id"]).cloned().unwrap_or_default());
-        Row { fields }
-    };
-    rows.into_iter().map(with_more).collect()
+    for row in &mut rows {
+        if let Some(more) = more.get(row.text("id")) {
+            row.fields.extend(more.fields.clone());
+        }
+    }
+    rows
 }
 
 /// Column names of `wide.csv` with the corresponding names in `ig-reference.csv`.
@@ -73,10 +74,12 @@ pub(crate) fn wide_rows(is_wanted: impl Fn(&str) -> bool) -> Vec<Row> {
         pair.map_or(name, |(_, reference)| *reference).to_owned()
     };
     let mut rows = table("wide.csv");
-    rows.retain(|row| row["distribution"] == "gaussian" && is_wanted(&renamed(&row["kind"])));
+    rows.retain(|row| {
+        row.text("distribution") == "gaussian" && is_wanted(&renamed(row.text("kind")))
+    });
     assert!(!rows.is_empty());
-    let row = |fields: HashMap<String, String>| {
-        let named = fields.into_iter().map(|(name, field)| {
+    let row = |row: Row| {
+        let named = row.fields.into_iter().map(|(name, field)| {
             let field = match name.as_str() {
                 "kind" => renamed(&field),
                 "id" => format!("{field} of wide.csv"),
@@ -91,17 +94,18 @@ pub(crate) fn wide_rows(is_wanted: impl Fn(&str) -> bool) -> Vec<Row> {
     rows.into_iter().map(row).collect()
 }
 
-/// Reads a CSV file of `testdata`; each row maps column names to fields.
-pub(crate) fn table(name: &str) -> Vec<HashMap<String, String>> {
+/// Reads a CSV file of `testdata`.
+pub(crate) fn table(name: &str) -> Vec<Row> {
     let path = format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("golden data is in the crate");
     let mut lines = text.lines().map(|line| line.split(','));
     let names: Vec<&str> = lines.next().expect("the table has a heading").collect();
     let row = |fields: std::str::Split<'_, char>| {
         let named = names.iter().zip(fields);
-        named
-            .map(|(name, field)| ((*name).to_owned(), field.to_owned()))
-            .collect()
+        let named = named.map(|(name, field)| ((*name).to_owned(), field.to_owned()));
+        Row {
+            fields: named.collect(),
+        }
     };
     lines.map(row).collect()
 }

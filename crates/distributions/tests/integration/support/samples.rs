@@ -1,15 +1,14 @@
 //! Golden and random samples, and tolerances for simulated counts.
 
-use crate::support::table;
+use crate::support::{Row, table};
 use distributions::InverseGaussian;
 use distributions::estimate::Fit;
 use rand::rngs::Xoshiro256PlusPlus;
-use std::collections::HashMap;
 use tensor_core::compare::{Tolerance, assert_close};
 
 /// A sample of `estimate-samples.csv` with its expected results.
 pub(crate) struct Sample {
-    fields: HashMap<String, String>,
+    row: Row,
     /// The observations.
     pub(crate) xs: Vec<f64>,
 }
@@ -18,19 +17,20 @@ impl Sample {
     /// Reads all samples.
     pub(crate) fn all() -> Vec<Self> {
         let rows = table("estimate-samples.csv").into_iter();
-        rows.map(|fields| Self {
-            xs: fields["xs"]
-                .split(' ')
-                .map(|x| x.parse().expect("columns hold numbers"))
-                .collect(),
-            fields,
+        rows.map(|row| {
+            let xs = row.text("xs").split(' ');
+            let xs = xs.map(|x| x.parse().expect("columns hold numbers"));
+            Self {
+                xs: xs.collect(),
+                row,
+            }
         })
         .collect()
     }
 
     /// Returns an expected result or a parameter of the sample.
     pub(crate) fn number(&self, column: &str) -> f64 {
-        self.fields[column].parse().expect("columns hold numbers")
+        self.row.number(column)
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::Result;
-use games::extensive::{Sequences, Tree};
+use games::extensive::{Plan, Sequences, StrategicForm, Tree};
 use games::{
     Bimatrix, Checkpoint, Error, Game, MatrixGame, NormalForm, Solution, SolverConfig, StopReason,
     StrategicGame as _,
@@ -54,6 +54,49 @@ pub(super) fn extensive(
         }
     }
     Ok(answer)
+}
+
+/// Solves a tree of any number of players by learning in its reduced strategic form. `reason` is the
+/// limit that ended an earlier proof, if any.
+pub(super) fn plans(
+    tree: &Tree,
+    strategic: &StrategicForm,
+    options: &Options,
+    reason: Option<Error>,
+) -> Result<Answer> {
+    let (solution, mut answer) = learn(strategic.game(), &tree.labels().title, options)?;
+    answer.push_reason(reason);
+    for (player, weights) in solution.strategies.iter().enumerate() {
+        let behaviour = behaviour(strategic, player, weights);
+        let actions = actions(tree, strategic.sequences(), player);
+        for (action, p) in actions.into_iter().zip(behaviour) {
+            answer.push(1, action, p);
+        }
+    }
+    Ok(answer)
+}
+
+/// Returns the behaviour strategy of a mixture of plans in floats, as
+/// [`StrategicForm::behaviour`] does in fractions.
+fn behaviour(strategic: &StrategicForm, player: usize, weights: &[f64]) -> Vec<f64> {
+    let plans = strategic.plans(player);
+    let weight_of = |is_counted: &dyn Fn(&Plan) -> bool| -> f64 {
+        let pairs = plans.iter().zip(weights);
+        let counted = pairs.filter(|(plan, _)| is_counted(plan));
+        counted.map(|(_, weight)| weight).sum()
+    };
+    let mut behaviour = vec![];
+    for (set, decision) in strategic.sequences().decisions(player).iter().enumerate() {
+        let reached = weight_of(&|plan| plan[set].is_some());
+        for action in 0..decision.n_actions {
+            behaviour.push(if reached > 0.0 {
+                weight_of(&|plan| plan[set] == Some(action)) / reached
+            } else {
+                1.0 / f64::from(decision.n_actions)
+            });
+        }
+    }
+    behaviour
 }
 
 fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution, Answer)> {

@@ -3,8 +3,9 @@
 //! Role: `cargo xtask solve` builds and runs this program. It computes solutions of Gambit's `.nfg`
 //! and `.efg` files, with a proof if possible, otherwise evaluated by best responses.
 //! Method: `commands` parses the command line; `options` holds the settings. `prove` solves games
-//! of one or two players; `learn` solves games without a proof. Both return an `answer`, which
-//! `print` writes as text, CSV or JSON.
+//! of one or two players; `learn` solves games without a proof. Both solve trees of one player, and
+//! of three or more, by the reduced strategic form. Both return an `answer`, which `print` writes as
+//! text, CSV or JSON.
 
 mod answer;
 mod learn;
@@ -87,9 +88,17 @@ fn strategic(game: &NormalForm, options: &Options) -> Result<Answer> {
 }
 
 fn extensive(tree: &Tree, options: &Options) -> Result<Answer> {
+    if tree.n_players() != 2 {
+        let strategic = options.preparation().strategic_form(tree)?;
+        return proved_or_learnt(
+            !options.learn && tree.n_players() == 1,
+            || prove::one_player_tree(tree, &strategic, options),
+            |reason| learn::plans(tree, &strategic, options, reason),
+        );
+    }
     let form = options.preparation().sequences(tree)?;
     proved_or_learnt(
-        !options.learn && form.n_players() == 2,
+        !options.learn,
         || prove::extensive(tree, &form, options),
         |reason| learn::extensive(tree, &form, options, reason),
     )

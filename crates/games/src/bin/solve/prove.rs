@@ -1,10 +1,14 @@
 //! Equilibria with an exact proof in fractions.
 //!
-//! Method: constant-sum games by a linear program. Other strategic games, and trees by their
-//! reduced strategic form, by the enumeration of all extreme equilibria, or by the Lemke-Howson
-//! algorithm if the enumeration reaches a limit.
+//! Method: games of one player by a comparison of all actions. Constant-sum games of two players by
+//! a linear program. Other strategic games, and trees by their reduced strategic form, by the
+//! enumeration of all extreme equilibria, or by the Lemke-Howson algorithm if the enumeration
+//! reaches a limit.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
+
+use num_bigint::BigInt;
 
 use games::exact::Equilibrium;
 use games::extensive::{Sequences, StrategicForm, Tree};
@@ -12,6 +16,9 @@ use games::{Bimatrix, Error, MatrixGame, NormalForm, Rational, StrategicGame as 
 
 use super::answer::{Answer, FactValue};
 use super::options::Options;
+
+/// The name of the operation in errors.
+const OPERATION: &str = "solve";
 
 /// Largest number of probabilities in the answer to a game of one player: one for each action in
 /// each equilibrium.
@@ -46,13 +53,45 @@ pub(super) fn strategic(game: &NormalForm, options: &Options) -> games::Result<A
 
 /// Solves a game of one player: every best action is an extreme equilibrium.
 fn one_player(game: &NormalForm, options: &Options) -> games::Result<Answer> {
-    const OPERATION: &str = "solve";
     let labels = game.labels();
+    let mut answer = Answer::new(&labels.title, "all best actions, proved");
+    for (number, (strategy, payoff)) in (1..).zip(best_strategies(game)?) {
+        options.check_proof_time(OPERATION)?;
+        answer.push_fact(number, "payoffs", FactValue::Fractions(vec![payoff]));
+        answer.push_strategic(number, labels, &[strategy]);
+    }
+    Ok(answer)
+}
+
+/// Solves a tree of one player: every best plan is an extreme equilibrium of its reduced strategic
+/// form.
+pub(super) fn one_player_tree(
+    tree: &Tree,
+    strategic: &StrategicForm,
+    options: &Options,
+) -> games::Result<Answer> {
+    let title = &tree.labels().title;
+    let method = "all best plans of the reduced strategic form, proved";
+    let mut answer = Answer::new(title, method);
+    for (number, (strategy, payoff)) in (1..).zip(best_strategies(strategic.game())?) {
+        options.check_proof_time(OPERATION)?;
+        answer.push_fact(number, "payoffs", FactValue::Fractions(vec![payoff]));
+        let behaviour = strategic.behaviour(0, &strategy);
+        answer.push_behaviour(number, tree, strategic.sequences(), &[behaviour]);
+    }
+    Ok(answer)
+}
+
+/// Returns the pure strategy of each best action of a game of one player, and its payoff.
+fn best_strategies(
+    game: &NormalForm,
+) -> games::Result<impl Iterator<Item = (Vec<Rational>, Rational)>> {
     let payoffs: Vec<Rational> = (0..game.shape()[0])
         .map(|action| game.payoff(0, &[action]))
         .collect();
-    let best = payoffs.iter().max();
-    let is_best = payoffs.iter().map(|payoff| Some(payoff) == best);
+    let best = payoffs.iter().max_by(|a, b| compare(a, b));
+    let is_best = |payoff| best.is_some_and(|best| compare(payoff, best).is_eq());
+    let is_best = payoffs.iter().map(is_best);
     let best_actions = is_best.enumerate().filter(|&(_, is_best)| is_best);
     let best_actions: Vec<usize> = best_actions.map(|(action, _)| action).collect();
     let n_probabilities = best_actions.len() as u128 * payoffs.len() as u128;
@@ -64,16 +103,17 @@ fn one_player(game: &NormalForm, options: &Options) -> games::Result<Answer> {
             limit: MAX_PROBABILITIES as u128,
         });
     }
-    let mut answer = Answer::new(&labels.title, "all best actions, proved");
-    for (number, action) in (1..).zip(best_actions) {
-        options.check_proof_time(OPERATION)?;
+    Ok(best_actions.into_iter().map(move |action| {
         let mut strategy = vec![Rational::default(); payoffs.len()];
         strategy[action] = Rational::from_integer(1.into());
-        let payoff = FactValue::Fractions(vec![payoffs[action].clone()]);
-        answer.push_fact(number, "payoffs", payoff);
-        answer.push_strategic(number, labels, &[strategy]);
-    }
-    Ok(answer)
+        (strategy, payoffs[action].clone())
+    }))
+}
+
+/// Compares fractions in lowest terms by cross products: the comparison of the library recurses once
+/// for each term that the continued fractions share.
+fn compare(a: &Rational, b: &Rational) -> Ordering {
+    (a.numer() * b.denom()).cmp(&(b.numer() * a.denom()))
 }
 
 fn constant_sum(game: &MatrixGame, options: &Options) -> games::Result<Answer> {
@@ -159,18 +199,20 @@ fn push_behaviours(
     strategic: &StrategicForm,
     equilibria: Vec<Equilibrium>,
 ) {
-    let mut known = HashSet::new();
+    // Numerators and denominators: the hash of a fraction itself recurses as deep as its continued
+    // fraction is long.
+    let mut known: HashSet<Vec<(BigInt, BigInt)>> = HashSet::new();
     for equilibrium in equilibria {
         let behaviour =
             |player: usize| strategic.behaviour(player, &equilibrium.strategies[player]);
         let strategies = vec![behaviour(0), behaviour(1)];
-        if known.contains(&strategies) {
+        let parts = |fraction: &Rational| (fraction.numer().clone(), fraction.denom().clone());
+        if !known.insert(strategies.iter().flatten().map(parts).collect()) {
             continue;
         }
-        let number = known.len() + 1;
+        let number = known.len();
         let payoffs = FactValue::Fractions(equilibrium.payoffs.to_vec());
         answer.push_fact(number, "payoffs", payoffs);
         answer.push_behaviour(number, tree, form, &strategies);
-        known.insert(strategies);
     }
 }

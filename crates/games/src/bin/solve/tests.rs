@@ -421,3 +421,54 @@ fn a_game_of_one_player_with_too_many_best_actions_is_learnt() {
     let reason = fact(&answer, "reason").text(false);
     assert!(reason.contains("solve: deadline reached"), "{reason}");
 }
+
+/// A hidden draw of one of two urns, and a choice between a payoff of 1 and a guess of the urn, which
+/// pays 3 if it is right.
+const GUESS: &str = "EFG 2 R \"guess\" { \"A\" } c \"\" 1 \"\" { \"left\" 1/3 \"right\" 2/3 } 0 \
+    p \"\" 1 1 \"start\" { \"stop\" \"go\" } 0 t \"\" 1 \"\" { 1 } \
+    p \"\" 1 2 \"guess\" { \"left\" \"right\" } 0 t \"\" 2 \"\" { 3 } t \"\" 3 \"\" { 0 } \
+    p \"\" 1 1 0 t \"\" 1 p \"\" 1 2 0 t \"\" 3 t \"\" 2";
+
+#[test]
+fn a_tree_of_one_player_is_proved() {
+    let answer = solved(GUESS, &[]);
+    let text = "\
+guess
+all best plans of the reduced strategic form, proved
+payoffs 2
+  player A at start: go 1
+  player A at guess: right 1
+";
+    assert_eq!(answer.text(true), text);
+    let learnt = solved(GUESS, &["--learn"]);
+    assert!(learnt.is_reached() && learnt.rows.iter().all(|row| row.fraction.is_none()));
+    let probabilities = learnt.rows.iter().map(|row| row.probability);
+    assert!(
+        probabilities
+            .zip([0.0, 1.0, 0.0, 1.0])
+            .all(|(found, truth)| (found - truth).abs() < 1e-5)
+    );
+    // If stopping pays 2 as well, there are two best plans.
+    let answer = solved(&GUESS.replace("{ 1 }", "{ 2 }"), &[]);
+    let numbers: Vec<usize> = answer.rows.iter().map(|row| row.equilibrium).collect();
+    assert_eq!(numbers, [1, 1, 1, 1, 2, 2, 2, 2]);
+}
+
+#[test]
+fn a_tree_of_three_players_is_learnt() {
+    // Each player after the first sees only that the game has come this far. The players gain 1 if
+    // nobody stops, and else nothing.
+    let tree = "EFG 2 R \"relay\" { \"A\" \"B\" \"C\" } p \"\" 1 1 \"\" { \"stop\" \"go\" } 0 \
+        t \"\" 1 \"\" { 0 0 0 } p \"\" 2 1 \"\" { \"stop\" \"go\" } 0 t \"\" 1 \
+        p \"\" 3 1 \"\" { \"stop\" \"go\" } 0 t \"\" 1 t \"\" 2 \"\" { 1 1 1 }";
+    for args in [&[][..], &["--learn"]] {
+        let answer = solved(tree, args);
+        assert_eq!(answer.method, "average of learning by regret");
+        assert!(answer.is_reached(), "{:?}", answer.shortfall);
+        let numbers: Vec<_> = answer.rows.iter().map(|row| row.action.numbers).collect();
+        let expected = [1, 2, 3].map(|player| [[player, 1, 1], [player, 1, 2]]);
+        assert_eq!(numbers, expected.concat());
+        let go = answer.rows.iter().skip(1).step_by(2);
+        assert!(go.into_iter().all(|row| row.probability > 0.999));
+    }
+}
