@@ -1,6 +1,6 @@
 //! The program `soak`, and a step of each job.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -8,9 +8,10 @@ use benches::soak::driver::{Plan, run};
 use benches::soak::record::Record;
 use benches::soak::{jobs, slug};
 use gpu_wgsl::check::adapter_of_the_day;
+use tool_io::TemporaryFolder;
 
 /// Runs the program with a folder as the root of the workspace.
-fn soak(args: &[&str], folder: &PathBuf) -> Output {
+fn soak(args: &[&str], folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_soak"))
         .args(args)
         .env(tool_io::WORKSPACE_VARIABLE, folder)
@@ -51,8 +52,8 @@ fn each_job_does_a_step_without_a_fault() {
 
 #[test]
 fn a_child_of_the_program_does_the_job_and_the_outcome_is_recorded() {
-    let folder = std::env::temp_dir().join(format!("soak-program-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = TemporaryFolder::create(&std::env::temp_dir(), "soak-program").unwrap();
+    let folder = folder.path();
     let args = [
         "--only",
         "games",
@@ -64,7 +65,7 @@ fn a_child_of_the_program_does_the_job_and_the_outcome_is_recorded() {
         "--record",
     ];
     for _ in 0..2 {
-        let output = soak(&args, &folder);
+        let output = soak(&args, folder);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{said}");
         let entry: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -82,19 +83,18 @@ fn a_child_of_the_program_does_the_job_and_the_outcome_is_recorded() {
     let command = "cargo xtask soak --only games --minutes 0 --seed 7 --record";
     assert_eq!(entry.command, command);
     assert_eq!(entry.outcome.seed, 7);
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn a_pattern_that_matches_nothing_is_wrong_usage() {
-    let output = soak(&["--only", "nosuch"], &PathBuf::new());
+    let output = soak(&["--only", "nosuch"], Path::new(""));
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         said.contains("\"nosuch\"") && said.contains("programs/host"),
         "{said}"
     );
-    let listed = soak(&["--list", "--only", "programs/host"], &PathBuf::new());
+    let listed = soak(&["--list", "--only", "programs/host"], Path::new(""));
     assert_eq!(String::from_utf8_lossy(&listed.stdout), "programs/host\n");
 }
 

@@ -1,18 +1,24 @@
 //! Tests of workloads at small sizes: variants and rivals pass the check, and wrong results fail
 //! the check.
 //!
-//! Limits: the workloads of games (`batch-games`, `bimatrix-equilibria`, `cfr`, `matrix-game`),
-//! `cluster`, `qem-fit` and `similarity-pairs` are tested in their own modules.
+//! Limits: variants and wrong results of the workloads of games (`batch-games`,
+//! `bimatrix-equilibria`, `cfr`, `matrix-game`), `cluster`, `qem-fit` and `similarity-pairs` are
+//! tested in their own modules. Here, only the rivals of games run. A rival whose library is not
+//! installed is skipped.
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use benches::mnist;
 use benches::training::layer::Layer;
 use benches::training::{Recipe, Samples, Session, Stage};
+use benches::workloads::batch_games::Games;
+use benches::workloads::bimatrix_equilibria::Equilibria;
 use benches::workloads::bit_gemm::BitMatrices;
+use benches::workloads::cfr::{Cfr, Job};
 use benches::workloads::conv::layer::ConvLayer;
 use benches::workloads::inverse_gaussian::Function;
 use benches::workloads::matmul::Product;
+use benches::workloads::matrix_game::Square;
 use benches::workloads::normality::Distances;
 use benches::workloads::products::Form;
 use benches::workloads::{
@@ -25,8 +31,9 @@ use gpu_wgsl::check::skip;
 use harness::program::{InputDistribution, TensorWorkload};
 use harness::record::NotRun;
 use harness::rivals::{BaselineArguments, Rival, python};
-use harness::workload::{Implementation, Output, Problem, Workload};
+use harness::workload::{Implementation, Output, Portion, Problem, Work, Workload};
 use quant::train::{self, Images};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -88,11 +95,35 @@ fn problems() -> Vec<Box<dyn Problem>> {
     problems.push(Box::new(BitMatrices::new([5, 96, 37])));
     problems.push(Box::new(Distances::new(5)));
     problems.push(Box::new(two_layer_net::session([5, 7, 4, 3], 12).unwrap()));
-    problems.push(Box::new(classifier().unwrap()));
+    problems.extend(classifiers());
     for levels in ["float", "w2a2"] {
         problems.push(Box::new(inference(levels)));
         problems.push(Box::new(low_bit_training(levels)));
         problems.push(Box::new(low_bit_accuracy(levels)));
+    }
+    problems
+}
+
+/// Returns the problems whose variants are tested in their own modules, because a result with one
+/// changed element can be right, too: games with their strategies, and random draws.
+fn games_and_draws() -> Vec<Box<dyn Problem>> {
+    let iterate = |plus| Job::Iterate {
+        iterations: 10,
+        plus,
+    };
+    let mut problems: Vec<Box<dyn Problem>> = vec![
+        Box::new(Square::new(20).unwrap()),
+        Box::new(Equilibria::new(3).unwrap()),
+        Box::new(Function::Sample.problem(203).unwrap()),
+        // OpenSpiel plays all of this few games.
+        Box::new(Games::new(3).unwrap()),
+    ];
+    for (n_sets, faces, job) in [
+        ("936", 0, iterate(false)),
+        ("192", 3, iterate(true)),
+        ("192", 3, Job::NashConv),
+    ] {
+        problems.push(Box::new(Cfr::new(n_sets, faces, job).unwrap()));
     }
     problems
 }
@@ -129,8 +160,14 @@ fn low_bit_accuracy(levels: &'static str) -> quant_accuracy::Whole {
     quant_accuracy::Whole::from_random(levels, [training, test], recipe).unwrap()
 }
 
-/// Returns a training of a small net with every kind of layer, on random data.
-fn classifier() -> anyhow::Result<Session> {
+/// Returns a training of a small net of each form, on random data.
+fn classifiers() -> [Box<dyn Problem>; 3] {
+    train_mnist::Net::ALL.map(|net| Box::new(classifier(net).unwrap()) as Box<dyn Problem>)
+}
+
+/// Returns a training of a small net on random data; with convolutions, the net has every kind of
+/// layer.
+fn classifier(net: train_mnist::Net) -> anyhow::Result<Session> {
     let conv = |inputs, outputs, side| Layer::Conv {
         inputs,
         outputs,
@@ -139,9 +176,10 @@ fn classifier() -> anyhow::Result<Session> {
         step: 2,
     };
     let dense = |inputs, outputs| Layer::Dense { inputs, outputs };
-    let recipe = train_mnist::Net::Conv.recipe(false);
-    let recipe = Recipe {
-        layers: vec![
+    let layers = match net {
+        train_mnist::Net::Softmax => vec![dense(81, 10)],
+        train_mnist::Net::Hidden => vec![dense(81, 5), Layer::Relu(5), dense(5, 10)],
+        train_mnist::Net::Conv => vec![
             conv(1, 2, 9),
             Layer::Relu(32),
             conv(2, 3, 4),
@@ -150,6 +188,12 @@ fn classifier() -> anyhow::Result<Session> {
             Layer::Relu(5),
             dense(5, 10),
         ],
+    };
+    let recipe = net.recipe(false);
+    let (_, tolerance) = &recipe.first_losses;
+    let recipe = Recipe {
+        layers,
+        first_losses: (5, tolerance.clone()),
         batch: 4,
         stages: vec![
             Stage {
@@ -189,10 +233,15 @@ fn spoil(result: &mut Output, n_losses: usize) {
     }
 }
 
-/// Runs a variant, or the rival of a name, and checks its results.
-fn run_and_check(workload: &Workload<'_>, name: Option<&str>, contestant: &mut dyn Implementation) {
+/// Runs a variant, or the rival of a name, and checks its results, which are those of a part of
+/// the work.
+fn run_and_check(
+    workload: &Workload<'_>,
+    name: Option<&str>,
+    part: Portion,
+    contestant: &mut dyn Implementation,
+) {
     assert_eq!(contestant.run(2).unwrap().len(), 2);
-    let part = workload.whole.part;
     let result = contestant.result().unwrap();
     workload.judge(name, &result, part).unwrap();
     contestant.peak_extra_bytes().unwrap();
@@ -206,7 +255,8 @@ fn every_variant_meets_the_oracle_and_tells_its_memory() {
         let mut workload = problem.workload(&[]);
         for variant in std::mem::take(&mut workload.variants) {
             let mut contestant = (variant.start)().unwrap();
-            run_and_check(&workload, None, contestant.as_mut());
+            let part = workload.whole.part;
+            run_and_check(&workload, None, part, contestant.as_mut());
         }
     }
 }
@@ -265,6 +315,32 @@ fn inference_reads_the_numbers_of_its_network() {
 }
 
 #[test]
+fn a_convolution_from_packed_words_reads_no_floats() {
+    let [batch, side, channels] = [2, 5, 37];
+    let layer = conv_binary::Layer::new([batch, side, channels], 2, 2).unwrap();
+    let workload = layer.workload(&[]);
+    let bytes = |executor: &str| {
+        let mut variants = workload.variants.iter();
+        variants
+            .find(|variant| variant.executor == executor)
+            .unwrap()
+            .extent
+            .bytes
+    };
+    // Two planes of 37 bits are four words.
+    let n_pixels = batch * side * side;
+    let saved = 4 * n_pixels * (channels - 4);
+    assert_eq!(bytes("host") - bytes("host-words"), saved as f64);
+}
+
+#[test]
+fn the_rate_of_a_network_with_levels_is_images_per_second() {
+    let work = |levels| inference(levels).workload(&[]).whole.work;
+    assert_eq!(work("w2a2"), Work::Values(1.0));
+    assert!(work("float").operations().is_some());
+}
+
+#[test]
 fn a_convolution_without_windows_is_an_error() {
     for (taps, step) in [(10, 2), (0, 2), (3, 0)] {
         let recipe = Recipe {
@@ -284,16 +360,24 @@ fn a_convolution_without_windows_is_an_error() {
 }
 
 /// Starts the rivals in one library and checks them, or skips the test with the reason.
+///
+/// # Panics
+/// A rival is wrong, or no problem has a rival in this library.
 fn check_rivals(library: &str, problems: &[Box<dyn Problem>]) {
     let Ok(python) = python() else {
         return skip("no Python on this machine");
     };
+    let mut n_checked = 0;
     for problem in problems {
         let workload = problem.workload(&[]);
         let jobs = workload.rivals.iter();
         for job in jobs.filter(|job| job.library == library) {
             match Rival::start(&python, job) {
-                Ok(mut rival) => run_and_check(&workload, Some(library), &mut rival),
+                Ok(mut rival) => {
+                    let part = job.part.unwrap_or(workload.whole.part);
+                    run_and_check(&workload, Some(library), part, &mut rival);
+                    n_checked += 1;
+                }
                 Err(missing) => {
                     assert!(is_absent(&missing), "{}", missing.why);
                     return skip(&missing.why);
@@ -301,35 +385,38 @@ fn check_rivals(library: &str, problems: &[Box<dyn Problem>]) {
             }
         }
     }
+    assert!(n_checked > 0, "no problem has a rival in {library}");
 }
 
-/// Returns whether a library or its support of CUDA is not installed.
+/// Returns whether a library, its support of CUDA or a program is not installed.
 fn is_absent(missing: &NotRun) -> bool {
-    let reasons = ["No module", "no CUDA support"];
+    let reasons = ["No module", "no CUDA support", "program cfr not found"];
     reasons.iter().any(|reason| missing.why.contains(reason))
 }
 
 #[test]
 fn rivals_in_numpy_meet_every_oracle() {
     check_rivals("numpy", &problems());
+    check_rivals("numpy", &games_and_draws());
 }
 
-/// Returns one problem of each element type of arguments and of results, and one training of each
-/// goal. Not all problems, because a process that loads PyTorch or JAX takes seconds to start, and
-/// `bench` checks every rival of every workload before it times it.
-fn one_of_each_type() -> [Box<dyn Problem>; 9] {
+/// Returns one problem of each element type of arguments and of results, and the trainings of each
+/// script. Not all problems, because a process that loads PyTorch or JAX takes seconds to start,
+/// and `bench` checks every rival of every workload before it times it.
+fn one_of_each_type() -> Vec<Box<dyn Problem>> {
     let in_f64 = functions::tasks(203).find(|task| task.id.size.contains("f64"));
-    [
+    let mut problems: Vec<Box<dyn Problem>> = vec![
         moves::rows([23, 11]).problem().unwrap(),
         in_f64.unwrap().prepare().unwrap(),
         similarity::sum([3, 37]).problem().unwrap(),
         similarity::all([3, 37]).problem().unwrap(),
         softmax::program([11, 23]).problem().unwrap(),
         Box::new(two_layer_net::session([5, 7, 4, 3], 12).unwrap()),
-        Box::new(classifier().unwrap()),
         Box::new(inference("float")),
         Box::new(low_bit_training("float")),
-    ]
+    ];
+    problems.extend(classifiers());
+    problems
 }
 
 #[test]
@@ -345,18 +432,66 @@ fn rivals_in_jax_meet_the_oracles() {
 #[test]
 fn rivals_in_scipy_meet_every_oracle() {
     check_rivals("scipy", &problems());
+    check_rivals("scipy", &games_and_draws());
+}
+
+#[test]
+fn rivals_in_libraries_of_games_meet_every_oracle() {
+    let problems = games_and_draws();
+    for library in OF_GAMES {
+        check_rivals(library, &problems);
+    }
+}
+
+/// The libraries of games, and the program `cfr`.
+const OF_GAMES: [&str; 3] = ["nashpy", "open_spiel", "cfr"];
+
+#[test]
+fn every_script_of_a_rival_is_started_by_a_test() {
+    let workloads = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/workloads");
+    let folders = std::fs::read_dir(workloads).unwrap();
+    let folders = folders.map(|folder| folder.unwrap().path());
+    let files = folders.filter(|folder| folder.is_dir()).flat_map(|folder| {
+        let files = std::fs::read_dir(folder).unwrap();
+        files.map(|file| file.unwrap().file_name().into_string().unwrap())
+    });
+    let scripts: BTreeSet<String> = files.filter(|name| name.ends_with(".py")).collect();
+    let numeric = &["numpy", "scipy"][..];
+    let mut started = BTreeSet::new();
+    for (problems, libraries) in [
+        (problems(), numeric),
+        (games_and_draws(), numeric),
+        (games_and_draws(), &OF_GAMES),
+        (one_of_each_type(), &["torch"]),
+        (problems_for_openvino(), &OPENVINO),
+    ] {
+        for problem in problems {
+            let jobs = problem.workload(&[]).rivals.into_iter();
+            let jobs = jobs.filter(|job| libraries.contains(&job.library));
+            started.extend(jobs.map(|job| job.script.name.to_owned()));
+        }
+    }
+    assert_eq!(started, scripts);
 }
 
 #[test]
 fn rivals_in_openvino_meet_their_oracles() {
+    let problems = problems_for_openvino();
+    for library in OPENVINO {
+        check_rivals(library, &problems);
+    }
+}
+
+/// The forms in which networks and convolutions run in `OpenVINO`.
+const OPENVINO: [&str; 3] = ["openvino", "openvino-int8", "openvino-f32"];
+
+fn problems_for_openvino() -> Vec<Box<dyn Problem>> {
     // OpenVINO needs a multiple of 8 channels.
     let layers = [[1, 1], [2, 2]]
         .map(|[weight_bits, bits]| conv_binary::Layer::new([2, 5, 40], weight_bits, bits).unwrap());
     let mut problems: Vec<Box<dyn Problem>> = vec![Box::new(inference("float"))];
     problems.extend(layers.map(|layer| Box::new(layer) as Box<dyn Problem>));
-    for library in ["openvino", "openvino-int8", "openvino-f32"] {
-        check_rivals(library, &problems);
-    }
+    problems
 }
 
 /// A rival that ran on the CPU under the name of the GPU would start on every machine.
@@ -382,7 +517,8 @@ fn rivals_on_cuda_meet_the_oracles_and_are_absent_without_cuda() {
         match Rival::start(&python, &job) {
             Ok(mut rival) => {
                 assert!(has_cuda(&python), "{} runs without CUDA", job.script.name);
-                run_and_check(&workload, Some("torch-cuda"), &mut rival);
+                let part = workload.whole.part;
+                run_and_check(&workload, Some("torch-cuda"), part, &mut rival);
             }
             Err(missing) => {
                 assert!(is_absent(&missing), "{}", missing.why);
@@ -409,7 +545,11 @@ fn rivals_that_torch_compiles_meet_their_oracles() {
     let training = Box::new(two_layer_net::session([5, 7, 4, 3], 12).unwrap());
     check_rivals(
         "torch-compile",
-        &[chain, training, Box::new(classifier().unwrap())],
+        &[
+            chain,
+            training,
+            Box::new(classifier(train_mnist::Net::Conv).unwrap()),
+        ],
     );
 }
 

@@ -1,11 +1,12 @@
-//! Fuzz targets: the readers of files, and structured inputs.
+//! Fuzz targets: readers of files, and structured inputs.
 //!
 //! Role: each target takes any bytes and panics only on a fault of the code under test. `cargo
 //! xtask fuzz` runs the targets under libFuzzer; the tests replay a small corpus and mutations of
 //! it, with the stable compiler.
 //! Method: a target has a module here, a program in `fuzz_targets/`, a folder in `corpus/`, and a
 //! test in `tests/smoke.rs`.
-//! Limits: the table of `tune` has no target, because it is compiled into `gpu-wgsl`.
+//! Limits: the table of `tune` has no target, because it is compiled into `gpu-wgsl`. The
+//! checkpoints of trainings (`quant::train::Training::resume`) have no target.
 
 pub mod bench_record;
 mod chunks;

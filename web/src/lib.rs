@@ -258,7 +258,8 @@ fn similarity(inputs: &[Tensor]) -> tensor_core::Result<Vec<Tensor>> {
 fn training_inputs() -> Vec<Tensor> {
     let random = |stream: u64, shape: &[usize], scale: f32| {
         let mut numbers = vec![0.0; shape.iter().product()];
-        Philox::new(SEED).fill_normal_f32(stream, &mut numbers);
+        let stream = Philox::new(SEED).stream(stream);
+        stream.fill_normal_f32(0, &mut numbers);
         numbers.iter_mut().for_each(|number| *number *= scale);
         Tensor::from_vec(shape, numbers)
     };
@@ -316,6 +317,8 @@ async fn timed(gpu: &Gpu, tensors: &[Tensor]) -> tensor_core::Result<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -334,6 +337,18 @@ mod tests {
             let n_sides = if is_software { 2 } else { 3 };
             assert_eq!(rows.len(), layout::ALL.len() + 3 + 3 * n_sides);
         }
+    }
+
+    #[test]
+    fn inputs_and_targets_of_the_training_are_different_numbers() {
+        let inputs = training_inputs();
+        let numbers = |tensor: &Tensor| -> Vec<u32> {
+            let numbers = tensor.to_host::<f32>().unwrap();
+            numbers.into_iter().map(f32::to_bits).collect()
+        };
+        let (x, y) = (numbers(&inputs[0]), numbers(&inputs[1]));
+        let pairs: HashSet<&[u32]> = x.windows(2).collect();
+        assert!(y.windows(2).all(|pair| !pairs.contains(pair)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::workspace::Workspace;
-use crate::{artifact, data, mpi, process, program};
+use crate::{artifact, commit, data, mpi, process, program};
 use tool_io::output;
 
 /// Maximum size of a bundle, all files together, in bytes.
@@ -166,17 +166,12 @@ fn readme(has_mpi: bool, has_mnist: bool) -> String {
     format!("{README}{cluster}{data}")
 }
 
-/// Returns the commit (marked as dirty if the working tree differs) and the compiler; null if
-/// unknown.
+/// Returns the commit (marked as dirty if files other than records are changed) and the compiler;
+/// null if unknown.
 fn build_facts(root: &Path) -> Value {
-    let answer = |tool: &str, args: &[&str]| {
-        let output = Command::new(tool).args(args).current_dir(root).output();
-        let output = output.ok().filter(|output| output.status.success())?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
     json!({
-        "commit": answer("git", &["describe", "--always", "--dirty"]),
-        "rustc": answer("rustc", &["--version"]),
+        "commit": commit::checked_out(root),
+        "rustc": process::output(process::rustc().current_dir(root).arg("--version")),
     })
 }
 

@@ -29,6 +29,7 @@ use clap::{Args, value_parser};
 use serde_json::{Map, Value, json};
 use tool_io::{TemporaryFolder, exit, output};
 
+use crate::commit;
 use crate::lock::Lock;
 use crate::process::{self, Finished, Interrupted, OutputLine, nightly, spinner, tail};
 use crate::record::{self, Record};
@@ -175,7 +176,7 @@ fn run_all(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     process::end_children_on_stop()?;
-    let commit = record::commit(&workspace.root);
+    let commit = commit::checked_out(&workspace.root);
     let circumstances = circumstances(commit.as_deref())?;
     let record = Record::open(&workspace, "fuzz", "target")?;
     if options.record {

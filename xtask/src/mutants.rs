@@ -34,7 +34,7 @@ use crate::matrix_driver::{self, MatrixDriver};
 use crate::process::{self, OutputLine, spinner, tail};
 use crate::record::{self, Record};
 use crate::workspace::Workspace;
-use crate::{adapters, libtest};
+use crate::{adapters, commit, libtest};
 use tool_io::{exit, output};
 
 mod sites;
@@ -183,7 +183,7 @@ fn test_all(options: &Options) -> Result<ExitCode> {
     let out = options.out.clone();
     let out = out.unwrap_or_else(|| workspace.target.join("mutants.jsonl"));
     let run = Run {
-        commit: record::commit(&workspace.root),
+        commit: commit::checked_out(&workspace.root),
         record: Record::open(&workspace, "mutants", "package")?,
         options,
         workspace: &workspace,

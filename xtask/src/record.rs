@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
@@ -15,14 +15,12 @@ use serde_json::{Map, Value, json};
 use tool_io::{check_replaceable, replace_file};
 
 use crate::workspace::Workspace;
-use crate::{cpu, process};
+use crate::{commit, cpu, process};
 
 /// Version of the form of all records.
 const SCHEMA: u32 = 1;
 /// Folder of the records, relative to the root.
 const FOLDER: &str = "xtask/record";
-/// Ending of the name of a commit with changes that are not committed.
-const DIRTY: &str = "-dirty";
 
 /// A record: a file with rows that have a name each.
 pub(crate) struct Record {
@@ -116,28 +114,9 @@ pub(crate) fn circumstances(commit: Option<&str>, command: &str) -> Map<String, 
         .collect()
 }
 
-/// Returns the short hash of the commit that is checked out, with an ending if files other than
-/// records are changed or new; `None` outside of a repository.
-pub(crate) fn commit(root: &Path) -> Option<String> {
-    let git =
-        |arguments: &[&str]| process::output(Command::new("git").current_dir(root).args(arguments));
-    let hash = git(&["rev-parse", "--short", "HEAD"])?;
-    let others = format!(":!{FOLDER}");
-    let changes = git(&[
-        "status",
-        "--porcelain",
-        "--untracked-files=normal",
-        "--",
-        ".",
-        &others,
-    ])?;
-    let ending = if changes.is_empty() { "" } else { DIRTY };
-    Some(hash + ending)
-}
-
 /// Returns whether a commit has changes that are not committed.
 pub(crate) fn is_dirty(commit: &str) -> bool {
-    commit.ends_with(DIRTY)
+    commit.ends_with(commit::DIRTY)
 }
 
 #[cfg(test)]

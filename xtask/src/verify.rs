@@ -15,6 +15,7 @@ use serde_json::json;
 use tool_io::exit;
 
 use crate::adapters::{self, Absence};
+use crate::commit;
 use crate::data;
 use crate::mpi;
 use crate::process;
@@ -144,7 +145,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             if options.full { " --full" } else { "" },
             if options.again { " --again" } else { "" },
         );
-        let mut row = record::circumstances(record::commit(&workspace.root).as_deref(), &command);
+        let commit = commit::checked_out(&workspace.root);
+        let mut row = record::circumstances(commit.as_deref(), &command);
         row.insert("run".to_owned(), json!(name));
         anyhow::Ok((record, row))
     });

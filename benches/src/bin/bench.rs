@@ -138,9 +138,9 @@ fn bench(options: &Bench) -> Result<ExitCode> {
     let record = campaign.record();
     output::note(format_args!("record: {}", campaign.path().display()));
     if options.record {
-        let copy = tool_io::workspace_path("benches/record").join(record.file_name());
-        record.write(&copy)?;
-        output::note(format_args!("copy:   {}", copy.display()));
+        let folder = tool_io::workspace_path("benches/record");
+        let copy = copy(record, &folder, is_interrupted())?;
+        output::note(format_args!("copy:   {copy}"));
     }
     let page = out.join("report").join("index.html");
     report::write(record, &page)?;
@@ -150,6 +150,15 @@ fn bench(options: &Bench) -> Result<ExitCode> {
         (false, true) => ExitCode::FAILURE,
         (false, false) => ExitCode::SUCCESS,
     })
+}
+
+/// Copies a record into the folder of the records that are kept, unless the run was interrupted;
+/// returns the path of the copy, or the reason why there is none.
+fn copy(record: &Record, folder: &Path, is_interrupted: bool) -> Result<String> {
+    if is_interrupted {
+        return Ok("none, because the run was interrupted".to_owned());
+    }
+    Ok(record.write_new(folder)?.display().to_string())
 }
 
 /// Returns the level that the options request. A pattern is an explicit request, so it also
@@ -316,4 +325,28 @@ fn on_interrupt() -> Result<Arc<AtomicBool>> {
         ));
     })?;
     Ok(interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tool_io::TemporaryFolder;
+
+    #[test]
+    fn an_interrupted_run_is_not_kept() {
+        let place = TemporaryFolder::create(&std::env::temp_dir(), "bench-copy").unwrap();
+        let folder = place.path().join("record");
+        let record = Record::default();
+        let shown = copy(&record, &folder, true).unwrap();
+        assert!(shown.contains("interrupted") && !folder.exists(), "{shown}");
+        // A second run does not replace the copy of the first.
+        for _ in 0..2 {
+            let shown = copy(&record, &folder, false).unwrap();
+            assert!(
+                Record::read(Path::new(&shown)).unwrap() == record,
+                "{shown}"
+            );
+        }
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
+    }
 }

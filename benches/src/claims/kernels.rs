@@ -1,16 +1,19 @@
 //! Claims of the class-project notes on low-bit networks about kernels and their machine: numbers
 //! of threads, shared memory, layouts and sizes.
 //!
-//! Method: kernels run in the simulator of the crate `shaders` ([`launch`]), which counts their
-//! accesses. Limits of a GPU are measured where there is an NVIDIA GPU.
+//! Method: the order of threads is that of the simulator of the crate `shaders` ([`launch`]). Reads
+//! of global memory are counted in two products of matrices that run in the simulator. The bank of
+//! a word is computed from its definition. Limits of a GPU are measured where there is an NVIDIA
+//! GPU.
 
 use super::{Claim, Reading, Verdict, timing};
 use anyhow::{Context, Result};
 use harness::energy::NVIDIA;
 use quant::Window;
-use shaders::twin::{Grid, launch, launch_workgroups};
+use shaders::twin::{Grid, Invocation, launch, launch_workgroups};
 use std::cell::Cell;
 use telemetry::nvml;
+use tensor_core::compare::{Tolerance, compare};
 use tensor_core::plan::Plan;
 use tensor_core::{Executor, Host, Tensor, View, grad};
 
@@ -97,7 +100,10 @@ pub(super) const CLAIMS: &[Claim] = &[
         reading: Reading::Printed(6),
         correction: None,
         expected: Verdict::Holds,
-        measure: || Ok(Some([2, 4, 16].map(saved_reads).to_vec())),
+        measure: || {
+            let saved = [2, 4, 16].map(saved_reads).into_iter();
+            saved.collect::<Result<_>>().map(Some)
+        },
     },
     Claim {
         id: "s1.thread-order",
@@ -207,20 +213,73 @@ fn threads_on_a_bank(distance: u32) -> f64 {
 }
 
 /// Returns the reads of global memory of a product of square matrices with one element per thread,
-/// divided by those of blocks of `tile` x `tile` threads that share their loads.
-fn saved_reads(tile: u32) -> f64 {
-    const SIDE: u32 = 64;
+/// divided by those of blocks of `tile` x `tile` threads that share their loads. Both products must
+/// be equal.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "positions are below 64 x 64"
+)]
+fn saved_reads(tile: u64) -> Result<f64> {
+    const SIDE: u64 = 64;
     let grid = Grid {
-        n_workgroups: u64::from(SIDE / tile).pow(2),
-        workgroup_size: [tile, tile, 1],
+        n_workgroups: (SIDE / tile).pow(2),
+        workgroup_size: [tile as u32, tile as u32, 1],
     };
+    // Small whole numbers, whose products and sums are exact in f32.
+    let x: Vec<f32> = (0..SIDE * SIDE).map(|n| (n * 37 % 11) as f32).collect();
     let reads = Cell::new(0_u64);
-    let read = |n: u64| reads.set(reads.get() + n);
-    launch(grid, |_| (0..SIDE).for_each(|_| read(2)));
-    let alone = reads.replace(0);
-    launch_workgroups(grid, |block| {
-        // Each thread loads one element of each factor, which all threads of its row or column use.
-        (0..SIDE / tile).for_each(|_| block.for_each(|_| read(2)));
+    let read = |row: u64, col: u64| {
+        reads.set(reads.get() + 1);
+        x[(row * SIDE + col) as usize]
+    };
+    // The position of a thread in its block and in the matrix, column before row.
+    let places = |thread: Invocation| {
+        let [lx, ly, _] = thread.lid.map(u64::from);
+        let block = [
+            thread.workgroup % (SIDE / tile),
+            thread.workgroup / (SIDE / tile),
+        ];
+        [[lx, ly], [block[0] * tile + lx, block[1] * tile + ly]]
+    };
+    let mut alone = vec![0.0; x.len()];
+    launch(grid, |thread| {
+        let [_, [col, row]] = places(thread);
+        let products = (0..SIDE).map(|k| read(row, k) * read(k, col));
+        alone[(row * SIDE + col) as usize] = f64::from(products.sum::<f32>());
     });
-    alone as f64 / reads.get() as f64
+    let n_alone = reads.replace(0);
+    let mut shared = vec![0.0_f32; x.len()];
+    let at = |row: u64, col: u64| (row * tile + col) as usize;
+    launch_workgroups(grid, |block| {
+        let mut left = vec![0.0; (tile * tile) as usize];
+        let mut right = left.clone();
+        for first in (0..SIDE).step_by(tile as usize) {
+            // Each thread loads one element of each factor, which all threads of its row or column
+            // use after the barrier.
+            block.for_each(|thread| {
+                let [[lx, ly], [col, row]] = places(thread);
+                left[at(ly, lx)] = read(row, first + lx);
+                right[at(ly, lx)] = read(first + ly, col);
+            });
+            block.for_each(|thread| {
+                let [[lx, ly], [col, row]] = places(thread);
+                let products = (0..tile).map(|k| left[at(ly, k)] * right[at(k, lx)]);
+                shared[(row * SIDE + col) as usize] += products.sum::<f32>();
+            });
+        }
+    });
+    compare(&shared[..], &alone[..], &Tolerance::exact())?;
+    Ok(n_alone as f64 / reads.get() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counted_reads_are_those_of_the_products() {
+        for tile in [1, 2, 16] {
+            assert_eq!(saved_reads(tile).unwrap(), tile as f64);
+        }
+    }
 }

@@ -4,7 +4,7 @@
 #![cfg_attr(feature = "mpi", doc = include_str!("../README.md"))]
 #![cfg_attr(
     not(feature = "mpi"),
-    doc = "Without the feature `mpi`, the crate has journals only."
+    doc = "Without the feature `mpi`, the crate has journals, and reads files of rows."
 )]
 #![cfg_attr(
     not(feature = "mpi"),

@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn an_index_puts_rows_in_order_and_a_wrong_one_is_reported() {
-        let folder = std::env::temp_dir().join(format!("rows-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = tool_io::TemporaryFolder::create(&std::env::temp_dir(), "rows").unwrap();
+        let folder = folder.path();
         let path = folder.join("x.npy");
         let write = |name: &str, tensor: &Tensor| npy::write(folder.join(name), tensor).unwrap();
         let file = |rows: &[f32]| Tensor::from_vec(&[rows.len(), 1], rows.to_vec());
@@ -181,6 +181,5 @@ mod tests {
         write("x.0.npy", &Tensor::from_vec(&[], vec![1.0_f32]));
         let text = read_rows(&path).unwrap_err().to_string();
         assert!(text.contains("a file has shape []"), "{text}");
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

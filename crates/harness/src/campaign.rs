@@ -124,8 +124,7 @@ impl<'a> Campaign<'a> {
         record.finished = Some(false);
         let lock = Lock::take();
         record.machine.disturbed = not_alone(&lock);
-        let path = settings.folder.join(record.file_name());
-        record.write(&path)?;
+        let path = record.write_new(settings.folder)?;
         Ok(Self {
             settings,
             record,

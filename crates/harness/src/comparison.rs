@@ -144,28 +144,20 @@ impl Contestant {
     }
 
     /// Returns the sort key for speed: work per second, or runs per second if no rate is known.
-    pub(crate) fn speed(&self) -> Option<f64> {
+    fn speed(&self) -> Option<f64> {
         self.rate
             .or_else(|| self.time.map(|[median, ..]| 1.0 / median))
     }
 }
 
 impl Comparison {
-    /// Returns the fastest variant of this project that passed its check.
+    /// Returns the variant of this project with the highest rate that passed its check. Rates of
+    /// variants on an adapter are by the timer of the device.
     #[must_use]
     pub fn our_fastest(&self) -> Option<&Contestant> {
-        self.fastest(|line| line.place != Place::Rival)
-    }
-
-    /// Returns the fastest rival that passed its check.
-    #[must_use]
-    pub fn fastest_rival(&self) -> Option<&Contestant> {
-        self.fastest(|line| line.place == Place::Rival)
-    }
-
-    fn fastest(&self, is_wanted: impl Fn(&Contestant) -> bool) -> Option<&Contestant> {
-        let contestants = self.contestants.iter().filter(|line| is_wanted(line));
-        let passed = contestants.filter(|line| line.check == Check::Ok);
+        let contestants = self.contestants.iter();
+        let passed =
+            contestants.filter(|line| line.place != Place::Rival && line.check == Check::Ok);
         passed
             .filter_map(|line| Some((line.speed()?, line)))
             .max_by(|(one, _), (other, _)| one.total_cmp(other))

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Machine;
 
+mod commit;
+
 /// Commit and compiler that the program was built from.
 ///
 /// In a source tree they are queried from git and rustc. A bundle for machines without these tools
@@ -44,19 +46,8 @@ impl BuildFacts {
         // Cargo sets this variable to the folder of the package; without cargo, use the current
         // folder.
         let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| ".".to_owned());
-        let git = |arguments: &[&str]| answer("git", &[&["-C", &folder], arguments].concat());
-        // Records that a run has written do not change what the next run measures.
-        let changes = git(&[
-            "status",
-            "--porcelain",
-            "--untracked-files=normal",
-            "--",
-            ":/",
-            ":(top,exclude)*/record/*",
-        ]);
-        let ending = changes.map_or("", |_| "-dirty");
         Self {
-            commit: git(&["rev-parse", "--short", "HEAD"]).map(|hash| hash + ending),
+            commit: commit::checked_out(Path::new(&folder)),
             rustc: answer("rustc", &["--version"]),
         }
     }

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -30,6 +31,8 @@ pub use machine::{AdapterFacts, AdapterPeaks, Machine, Peaks};
 
 /// Schema version, written into every record and row.
 pub const SCHEMA: u32 = 1;
+/// Ending of the name of a record's file.
+const ENDING: &str = ".json";
 /// Name of the executor that users run on the CPU.
 pub const HOST: &str = "host";
 /// Name of the executor that users run on a GPU.
@@ -159,7 +162,8 @@ pub struct RivalTiming {
     /// Whether the rival runs on a GPU rather than on the CPU.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub on_gpu: bool,
-    /// Outcome of the comparison with the oracle, the same as for our result.
+    /// Outcome of the comparison with the oracle: by the check of our result, or by a check of its
+    /// own ([`crate::workload::Workload::with_rival_check`]).
     pub check: Check,
     /// Median time of one run in seconds.
     pub median_s: Option<f64>,
@@ -451,6 +455,36 @@ impl Record {
         Ok(replace_file(path, &text)?)
     }
 
+    /// Writes the record to a new file in a folder, and returns the path of the file. The name is
+    /// [`Self::file_name`]; if a file of this name exists, as that of a run that began in the same
+    /// second, a number is added: `…-2-run2.json`.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_new(&self, folder: &Path) -> Result<PathBuf> {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("record: cannot create {}", folder.display()))?;
+        let name = self.file_name();
+        let stem = name.strip_suffix(ENDING).unwrap_or(&name);
+        let mut path = folder.join(&name);
+        let mut n_runs = 1;
+        // Creating the empty file reserves its name against other processes.
+        while let Err(error) = fs::File::create_new(&path) {
+            if error.kind() != ErrorKind::AlreadyExists {
+                return Err(error)
+                    .with_context(|| format!("record: cannot write {}", path.display()));
+            }
+            n_runs += 1;
+            path = folder.join(format!("{stem}-run{n_runs}{ENDING}"));
+        }
+        let written = self.write(&path);
+        if written.is_err() {
+            // An empty file is not a record. The first error matters.
+            let _ = fs::remove_file(&path);
+        }
+        written.map(|()| path)
+    }
+
     /// Reads a record that this or another version of the program wrote.
     ///
     /// # Errors
@@ -486,8 +520,8 @@ impl Record {
 
     /// Returns the default file name of the record: `2026-11-21t05-00-28z-amd-epyc-2.json`.
     ///
-    /// Its parts are the start time of the run, the CPU model and the number of threads, so that no
-    /// run replaces the record of another.
+    /// Its parts are the start time of the run, the CPU model and the number of threads. Two runs
+    /// that begin in the same second have the same name; see [`Self::write_new`].
     #[must_use]
     pub fn file_name(&self) -> String {
         let words = [
@@ -501,7 +535,7 @@ impl Record {
             .map(String::as_str)
             .filter(|word| !word.is_empty())
             .collect();
-        format!("{}.json", present.join("-"))
+        format!("{}{ENDING}", present.join("-"))
     }
 }
 
@@ -548,17 +582,16 @@ mod tests {
     use super::*;
     use crate::implementation::BIT_PRODUCT_UNIT;
     use crate::report::sample;
+    use tool_io::TemporaryFolder;
 
-    fn folder(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("record-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        path
+    fn folder(name: &str) -> TemporaryFolder {
+        TemporaryFolder::create(&std::env::temp_dir(), &format!("record-{name}")).unwrap()
     }
 
     #[test]
     fn a_written_record_reads_back_equal() {
         let folder = folder("round-trip");
-        let path = folder.join("deeper/record.json");
+        let path = folder.path().join("deeper/record.json");
         let record = sample::record();
         record.write(&path).unwrap();
         record.write(&path).unwrap();
@@ -568,7 +601,6 @@ mod tests {
         );
         let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
         assert_eq!(left.len(), 1, "the temporary file was not removed");
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
@@ -648,19 +680,18 @@ mod tests {
     #[test]
     fn a_later_schema_is_refused_by_number() {
         let folder = folder("later");
-        let path = folder.join("later.json");
+        let path = folder.path().join("later.json");
         fs::write(&path, r#"{"schema":2}"#).unwrap();
         let message = format!("{:#}", Record::read(&path).unwrap_err());
         assert!(message.contains("schema 2 is not supported"), "{message}");
         fs::write(&path, "[").unwrap();
         assert!(Record::read(&path).is_err());
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn json_that_is_no_record_is_refused_and_an_empty_run_is_not() {
         let folder = folder("no-record");
-        let path = folder.join("no-record.json");
+        let path = folder.path().join("no-record.json");
         for (text, reason) in [
             ("{}", "missing field `schema`"),
             (r#"{"rows":[]}"#, "missing field `schema`"),
@@ -685,7 +716,6 @@ mod tests {
         }
         fs::write(&path, r#"{"schema":1,"rows":[]}"#).unwrap();
         assert!(Record::read(&path).unwrap().rows.is_empty());
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
@@ -765,16 +795,50 @@ mod tests {
     }
 
     #[test]
+    fn records_of_the_same_second_are_different_files() {
+        let folder = folder("same-second");
+        let folder = folder.path().join("new");
+        let mut record = sample::record();
+        let mut paths = Vec::new();
+        for finished in [None, Some(false), Some(true)] {
+            record.finished = finished;
+            let path = record.write_new(&folder).unwrap();
+            paths.push((path, record.clone()));
+        }
+        let names: Vec<_> = paths
+            .iter()
+            .map(|(path, _)| path.file_name().unwrap().to_str().unwrap())
+            .collect();
+        let stem = "2000-01-01t00-00-00z-sample-cpu-2000-2";
+        let endings = [".json", "-run2.json", "-run3.json"];
+        let expected = endings.map(|ending| format!("{stem}{ending}"));
+        assert_eq!(names, expected);
+        for (path, written) in &paths {
+            assert!(
+                Record::read(path).unwrap() == *written,
+                "{}",
+                path.display()
+            );
+        }
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), paths.len());
+        let file = &paths[0].0;
+        let message = format!("{:#}", record.write_new(file).unwrap_err());
+        assert!(message.contains(&file.display().to_string()), "{message}");
+    }
+
+    #[test]
     fn the_newest_record_of_a_folder_is_found() {
         let folder = folder("newest");
-        assert_eq!(latest_in(&folder.join("absent")).unwrap(), None);
-        assert_eq!(latest_in(&folder).unwrap(), None);
+        assert_eq!(latest_in(&folder.path().join("absent")).unwrap(), None);
+        assert_eq!(latest_in(folder.path()).unwrap(), None);
         for (name, second) in [("b.json", 20), ("c.json", 10), ("d.txt", 30)] {
-            let file = fs::File::create(folder.join(name)).unwrap();
+            let file = fs::File::create(folder.path().join(name)).unwrap();
             file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(second))
                 .unwrap();
         }
-        assert_eq!(latest_in(&folder).unwrap(), Some(folder.join("b.json")));
-        fs::remove_dir_all(folder).unwrap();
+        assert_eq!(
+            latest_in(folder.path()).unwrap(),
+            Some(folder.path().join("b.json"))
+        );
     }
 }

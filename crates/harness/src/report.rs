@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::changes::Changes;
-use crate::comparison::{self, Comparison, Contestant};
+use crate::comparison::{self, Comparison, Place};
 use crate::record::{NotRun, Record, Row};
 use crate::sources;
 use crate::speedup::{Decision, Speedup, Tally, speedups};
@@ -219,7 +219,8 @@ fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[S
     } else {
         ""
     };
-    let (name, summary) = (escape(workload), summary(workload, sizes, record));
+    let found = speedups(record);
+    let (name, summary) = (escape(workload), summary(workload, sizes, &found));
     // A link to an element inside a folded section opens the section.
     let mut html = format!(
         "<details class=\"workload\"{open}>\n<summary><h3>{name}</h3> {summary}</summary>\n\
@@ -237,7 +238,10 @@ fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[S
     html += &pairs::table(&findings::rows(record, workload));
     for comparison in sizes {
         let _ = writeln!(html, "<h4>{}</h4>", escape(&comparison.size));
-        html += &headline(comparison);
+        let speedup = found.iter().find(|speedup| {
+            speedup.row.workload == comparison.workload && speedup.row.size == comparison.size
+        });
+        html += &headline(comparison, speedup);
         html += &tables::comparison(comparison, &record.machine, adapters);
         html += &figure(curves::draw(comparison, adapters), LOSSES);
         if let Some(shown) = &comparison.figure {
@@ -248,12 +252,11 @@ fn section(workload: &str, sizes: &[&Comparison], record: &Record, adapters: &[S
 }
 
 /// Returns the line next to the name of a folded workload: its sizes, and the decisions.
-fn summary(workload: &str, sizes: &[&Comparison], record: &Record) -> String {
+fn summary(workload: &str, sizes: &[&Comparison], found: &[Speedup<'_>]) -> String {
     let sizes = match sizes {
         [one] => escape(&one.size),
         several => format!("{} sizes", several.len()),
     };
-    let found = speedups(record);
     let decisions = found
         .iter()
         .filter(|speedup| speedup.row.workload == workload);
@@ -279,36 +282,27 @@ fn summary(workload: &str, sizes: &[&Comparison], record: &Record) -> String {
     format!("<small>{}</small>", parts.join(" · "))
 }
 
-/// Names the fastest line of a comparison, rivals included, in one sentence.
-fn headline(comparison: &Comparison) -> String {
+/// Returns the paragraph above a size: our speed-up over the best rival, if there is one, and the
+/// fastest variant.
+///
+/// The speed-up compares two times by the host's clock. The rate of the fastest variant is by the
+/// timer of its device, so it is not compared with a rival.
+fn headline(comparison: &Comparison, speedup: Option<&Speedup<'_>>) -> String {
     let Some(ours) = comparison.our_fastest() else {
         return "<p>No variant passed its check and was timed.</p>\n".to_owned();
     };
-    let shown = |line: &Contestant| {
-        let rate = line
-            .rate
-            .map(|rate| units::rate(rate, &comparison.rate_unit));
-        rate.or_else(|| line.time.map(|[median, ..]| units::seconds(median)))
-            .unwrap_or_default()
-    };
-    let rival = comparison.fastest_rival();
-    // The ratio of the medians; the interval of the ratio is in the remark of the rival.
-    let ratio = rival.and_then(|rival| Some(rival.speed()? / ours.speed()?));
-    let ours_named = format!("{} on {}, {}", ours.name, ours.place.heading(), shown(ours));
-    let mut text = match (rival, ratio) {
-        (Some(rival), Some(ratio)) if ratio > 1.0 => format!(
-            "{}, {}, is {} as fast as our fastest: {ours_named}",
-            rival.name,
-            shown(rival),
-            units::times(ratio)
-        ),
-        (Some(rival), Some(ratio)) => format!(
-            "Fastest: {ours_named}, {} as fast as {}",
-            units::times(1.0 / ratio),
-            rival.name
-        ),
-        _ => format!("Fastest: {ours_named}"),
-    };
+    let mut text = speedup.map_or_else(String::new, |speedup| format!("{}. ", against(speedup)));
+    let rate = ours
+        .rate
+        .map(|rate| units::rate(rate, &comparison.rate_unit));
+    let shown = rate.or_else(|| ours.time.map(|[median, ..]| units::seconds(median)));
+    let _ = write!(
+        text,
+        "Fastest variant by the timer of its device: {} on {}, {}",
+        ours.name,
+        ours.place.heading(),
+        shown.unwrap_or_default()
+    );
     // The first variant is not compared with itself.
     if let Some(speedup) = ours.speedup_over_first.filter(|ratio| *ratio != 1.0) {
         let _ = write!(text, ", {} the first variant", units::times(speedup));
@@ -317,6 +311,31 @@ fn headline(comparison: &Comparison) -> String {
         let _ = write!(text, ", {} of the measured peak", units::percent(share));
     }
     format!("<p>{}.</p>\n", escape(&text))
+}
+
+/// Describes a speed-up with its interval and its decision: `host on CPU runs at 1.40× the speed of
+/// numpy 2.3 (1.37–1.43): faster`.
+fn against(speedup: &Speedup<'_>) -> String {
+    let Speedup {
+        row,
+        rival,
+        timing,
+        ratio,
+        interval,
+    } = speedup;
+    let place = row.adapter.clone().map_or(Place::Cpu, Place::Adapter);
+    let interval = interval.map_or_else(
+        || "timed once".to_owned(),
+        |[low, high]| format!("{}–{}", units::digits(low), units::digits(high)),
+    );
+    format!(
+        "{} on {} runs at {} the speed of {} ({interval}): {}",
+        row.executor,
+        place.heading(),
+        units::times(*ratio),
+        format!("{rival} {}", timing.version).trim(),
+        speedup.decision()
+    )
 }
 
 /// Returns a figure with its caption; empty if there is nothing to draw.
@@ -357,7 +376,7 @@ fn left_out(items: &[NotRun]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Check, Row};
+    use crate::record::{Check, RivalTiming, Row, Timer};
 
     #[test]
     fn every_row_rival_and_reason_is_on_the_page() {
@@ -386,6 +405,75 @@ mod tests {
             .map(|comparison| comparison.contestants.len())
             .sum();
         assert_eq!(rows, lines);
+    }
+
+    /// Returns the paragraph above the only size of a record.
+    fn headline_of(rows: Vec<Row>) -> String {
+        let record = Record {
+            rows,
+            ..Record::default()
+        };
+        let comparisons = comparison::comparisons(&record);
+        assert_eq!(comparisons.len(), 1);
+        headline(&comparisons[0], speedups(&record).first())
+    }
+
+    #[test]
+    fn the_headline_compares_the_row_and_the_clock_of_the_decision() {
+        let row = |executor: &str, rate: f64| Row {
+            workload: "chain".into(),
+            executor: executor.into(),
+            check: Check::Ok,
+            median_s: Some(1.0 / rate),
+            rate: Some(rate),
+            rate_unit: "GFLOP/s".into(),
+            ..Row::default()
+        };
+        let torch = |speedup: f64, interval: Option<[f64; 2]>| RivalTiming {
+            version: "2.9".into(),
+            check: Check::Ok,
+            rate: Some(100.0),
+            speedup: Some(speedup),
+            low: interval.map(|[low, _]| low),
+            high: interval.map(|[_, high]| high),
+            ..RivalTiming::default()
+        };
+        let with_rival = |ours: Row, timing: RivalTiming| Row {
+            rivals: [("torch".to_owned(), timing)].into(),
+            ..ours
+        };
+        // By the device's timer, the work takes a quarter of the rival's time; with submission and
+        // waiting, it takes twice the rival's time.
+        let wgsl = Row {
+            adapter: Some("GPU".into()),
+            timer: Timer::GpuPass,
+            ..row("wgsl", 400.0)
+        };
+        let wgsl = with_rival(wgsl, torch(0.5, Some([0.4, 0.6])));
+        // No rival is measured in turns with this variant, which is the fastest.
+        let tiles = Row {
+            adapter: Some("GPU".into()),
+            ..row("wgsl tiles", 800.0)
+        };
+        let html = headline_of(vec![row("loops", 1.0), wgsl, tiles.clone()]);
+        assert_eq!(
+            html,
+            "<p>wgsl on GPU runs at 0.500× the speed of torch 2.9 (0.400–0.600): slower. \
+             Fastest variant by the timer of its device: wgsl tiles on GPU, 800 GFLOP/s.</p>\n"
+        );
+        for (timing, expected) in [
+            (
+                torch(1.5, Some([1.2, 1.8])),
+                "1.50× the speed of torch 2.9 (1.20–1.80): faster.",
+            ),
+            (torch(1.5, Some([0.9, 1.8])), "(0.900–1.80): undecided."),
+            (torch(1.5, None), "(timed once): undecided."),
+        ] {
+            let html = headline_of(vec![with_rival(row("host", 50.0), timing)]);
+            assert!(html.contains(expected), "{expected}\n{html}");
+        }
+        let html = headline_of(vec![tiles]);
+        assert!(html.starts_with("<p>Fastest variant"), "{html}");
     }
 
     #[test]

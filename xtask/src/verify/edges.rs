@@ -33,6 +33,9 @@ const WGPU_OWNER: &str = "gpu-wgsl";
 /// Crates on which no crate may depend, except that `fuzz` reads the files of `cluster`.
 const PROGRAMS: [&str; 5] = ["cluster", "fuzz", "web", "web-bind", "xtask"];
 
+/// Heading of the table on the page of the architecture.
+const HEADING: &str = "| crate | may use | modules, from the lowest |";
+
 /// The rules of all crates. A crate may use only crates in rows before its own.
 const RULES: [Rule; 19] = [
     Rule {
@@ -241,13 +244,22 @@ pub(super) fn modules(name: &str) -> Vec<&'static str> {
     rule.map_or_else(Vec::new, |rule| rule.modules.split_whitespace().collect())
 }
 
-/// Returns a fault for every row that the page of the architecture does not show.
+/// Returns a fault for every row that the page of the architecture does not show, and for every
+/// row of its table that is not a row of this table.
 pub(super) fn page_faults(page: &str) -> Vec<String> {
-    let lines = RULES.iter().map(Rule::line);
-    let missing = lines.filter(|line| !page.lines().any(|shown| shown == line));
-    missing
-        .map(|line| format!("ARCHITECTURE.md: missing row {line}"))
-        .collect()
+    let rows: Vec<String> = RULES.iter().map(Rule::line).collect();
+    let missing = rows
+        .iter()
+        .filter(|row| !page.lines().any(|shown| shown == **row));
+    let missing = missing.map(|row| format!("ARCHITECTURE.md: missing row {row}"));
+    let shown = page.lines().skip_while(|line| *line != HEADING);
+    // The line below the heading has the alignments of the columns.
+    let shown = shown.skip(2).take_while(|line| line.starts_with('|'));
+    let wrong = shown.filter(|line| !rows.iter().any(|row| row == line));
+    let wrong = wrong.map(|line| format!("ARCHITECTURE.md: not in the table of edges: {line}"));
+    let heading = (!page.lines().any(|line| line == HEADING))
+        .then(|| format!("ARCHITECTURE.md: missing heading {HEADING}"));
+    heading.into_iter().chain(missing).chain(wrong).collect()
 }
 
 /// Returns a fault for every edge that is not in the table.
@@ -363,12 +375,34 @@ mod tests {
 
     #[test]
     fn a_row_that_the_page_lacks_is_named() {
-        let page: Vec<String> = RULES.iter().map(Rule::line).collect();
-        assert_eq!(page_faults(&page.join("\n")), Vec::<String>::new());
-        let faults = page_faults(&page[1..].join("\n"));
+        let (head, rows) = (page_head(), page_rows());
+        assert_eq!(page_faults(&(head.clone() + &rows.join("\n"))), [""; 0]);
+        let faults = page_faults(&(head + &rows[1..].join("\n")));
+        let expected = format!("ARCHITECTURE.md: missing row {}", rows[0]);
+        assert_eq!(faults, [expected]);
+        let faults = page_faults(&rows.join("\n"));
         assert_eq!(
             faults,
-            [format!("ARCHITECTURE.md: missing row {}", page[0])]
+            [format!("ARCHITECTURE.md: missing heading {HEADING}")]
         );
+    }
+
+    #[test]
+    fn a_row_that_only_the_page_has_is_named() {
+        // The row of a crate with an edge that was removed is shown next to its present row.
+        let removed = "| `charts` | `games` | units axis |";
+        let other_table = "\n\n| tool | use |\n|---|---|\n| git | commits |\n";
+        let rows = [page_rows().join("\n"), removed.to_owned()].join("\n");
+        let faults = page_faults(&(page_head() + &rows + other_table));
+        let expected = format!("ARCHITECTURE.md: not in the table of edges: {removed}");
+        assert_eq!(faults, [expected]);
+    }
+
+    fn page_head() -> String {
+        format!("# Architecture\n\n{HEADING}\n|---|---|---|\n")
+    }
+
+    fn page_rows() -> Vec<String> {
+        RULES.iter().map(Rule::line).collect()
     }
 }

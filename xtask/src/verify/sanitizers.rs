@@ -8,8 +8,8 @@
 //! Limits: Miri cannot call C libraries and does not support all SIMD instructions of the GEMM
 //! library, so Miri runs the loop of `tensor-core` that reads through pointers, without SIMD, and
 //! the modules that own memory and positions. The unsafe code of `isa`, `gpu-wgsl`, `harness` and
-//! `benches`, which calls drivers or needs a build of wgpu, and of the program `cluster`, which
-//! needs MPI, runs under no sanitizer.
+//! `benches`, which calls drivers or needs a build of wgpu, and of `cluster`, whose library and
+//! program need MPI, runs under no sanitizer.
 
 use std::path::Path;
 use std::process::Command;
@@ -75,7 +75,6 @@ impl Tool {
                     &["--package", "telemetry", "--test", "integration"],
                     &["nvml::"],
                 ),
-                (&["--package", "cluster", "--lib"], &["rows::"]),
             ],
             Self::Thread => &[
                 (

@@ -47,9 +47,14 @@ const SHOWN: u64 = 2000;
 
 /// The work to do in a game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Job {
+pub enum Job {
     /// A number of iterations of CFR, or of CFR+.
-    Iterate { iterations: usize, plus: bool },
+    Iterate {
+        /// Number of iterations.
+        iterations: usize,
+        /// Whether the algorithm is CFR+.
+        plus: bool,
+    },
     /// DCFR until NashConv is at most [`TARGET`].
     Converge,
     /// NashConv of the uniform profile.
@@ -138,7 +143,10 @@ pub struct Cfr {
 impl Cfr {
     /// Computes the expected result; `n_sets` is the number of information sets, as in the task's
     /// size. `faces` is the number of faces of a die, or 0 for Leduc poker.
-    fn new(n_sets: &str, faces: usize, job: Job) -> Result<Self> {
+    ///
+    /// # Errors
+    /// The game has another number of information sets, or its tree is too large.
+    pub fn new(n_sets: &str, faces: usize, job: Job) -> Result<Self> {
         let boards = if faces == 0 {
             vec![
                 Board::new("host", &Leduc::new())?,

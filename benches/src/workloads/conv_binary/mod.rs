@@ -125,11 +125,21 @@ impl Layer {
         [self.levels.basis().len(), self.signs.n_planes()]
     }
 
+    /// Returns the work from images of f32 and packed weights.
     fn extent(&self) -> Extent {
+        self.extent_of(self.x.len() + self.signs.words().len())
+    }
+
+    /// Returns the work from packed images and weights.
+    fn extent_of_words(&self) -> Extent {
+        self.extent_of(self.words.len() + self.signs.words().len())
+    }
+
+    /// Returns the work of a variant that reads this number of words of 32 bits.
+    fn extent_of(&self, n_words: usize) -> Extent {
         let [planes, weight_planes] = self.n_planes();
         let products = self.expected.len() * TAPS * TAPS * self.channels;
-        let words = self.signs.words().len();
-        let bytes = size_of::<f32>() * (self.x.len() + self.expected.len() + words);
+        let bytes = size_of::<f32>() * (n_words + self.expected.len());
         let bit_products = products * planes * weight_planes;
         Extent::new(Work::BitProducts(bit_products as f64), bytes as f64)
     }
@@ -206,7 +216,7 @@ impl Problem for Layer {
         let (levels, values) = (self.levels_in_memory(), vec![self.x()]);
         let on_host = [
             Variant::compiled::<f32>("host-f32", whole, levels, multiplied),
-            Variant::compiled::<f32>("host-words", whole, words, from_words),
+            Variant::compiled::<f32>("host-words", self.extent_of_words(), words, from_words),
             Variant::compiled::<f32>("host", whole, values, from_values),
         ];
         let (devices, left_out) = if whole.work.amount() <= SOFTWARE_PRODUCTS {

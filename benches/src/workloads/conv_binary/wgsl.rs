@@ -10,26 +10,33 @@ use anyhow::Result;
 use gpu_wgsl::{Buffer, Gpu};
 use harness::implementation::Output;
 use harness::on_gpu::DeviceResult;
-use harness::workload::Variant;
+use harness::workload::{Extent, Variant};
 use quant::gpu::{PackedConv, PackedConvBorder, PackedConvData, PackedConvGeometry};
 use quant::{Packing, PlaneLayout};
 
 /// Returns the variants of one device.
 pub(super) fn variants<'a>(layer: &'a Layer, gpu: &'a Gpu) -> Vec<Variant<'a>> {
-    let whole = layer.extent();
-    let kernel = |name, start: fn(&'a Layer, &'a Gpu) -> Result<Kernel<'a>>| {
-        Variant::called_on_gpu(gpu, whole, move || {
+    let kernel = |name, extent, start: fn(&'a Layer, &'a Gpu) -> Result<Kernel<'a>>| {
+        Variant::called_on_gpu(gpu, extent, move || {
             let kernel = start(layer, gpu)?;
             Ok(move || Ok(Sums(kernel.conv.sums(&kernel.x)?)))
         })
         .with_executor(name)
     };
-    let in_f32 = Variant::on_gpu::<f32>(gpu, whole, layer.levels_in_memory(), multiplied);
+    let levels = layer.levels_in_memory();
+    let in_f32 = Variant::on_gpu::<f32>(gpu, layer.extent(), levels, multiplied);
     vec![
         in_f32.with_executor("wgsl-f32"),
-        kernel("wgsl-bits", of_bits),
-        kernel("wgsl-bytes", of_bytes),
+        kernel("wgsl-bits", layer.extent_of_words(), of_bits),
+        kernel("wgsl-bytes", extent_of_bytes(layer), of_bytes),
     ]
+}
+
+/// Returns the work from images and weights of bytes, four in a word.
+fn extent_of_bytes(layer: &Layer) -> Extent {
+    let n_words = layer.channels.div_ceil(4);
+    let n_pixels = layer.batch * layer.side * layer.side;
+    layer.extent_of(n_words * (n_pixels + layer.channels * TAPS * TAPS))
 }
 
 /// A kernel with its weights, and its input.

@@ -1,9 +1,10 @@
 //! Inference of a trained network with few bits, and of the float network of the same shape, on one
 //! thread.
 //!
-//! Role: the workload `infer-quant`: images per second from codes of pixels to scores. The float
-//! network is compared with `PyTorch` and `OpenVINO`; the ratio of the times of two sizes is
-//! the speedup of few bits.
+//! Role: the workload `infer-quant`: the time from codes of pixels to scores. The float network is
+//! compared with `PyTorch` and `OpenVINO`; the ratio of the times of two sizes is the speedup of
+//! few bits. The rate of the float network is operations per second, which the peak of floats
+//! limits. Networks with levels multiply packed bits, so their rate is images per second.
 //! Method: networks with levels are those of `crates/quant/testdata`, frozen and packed; all their
 //! sums but the last are integers. The float network has random weights. The host uses one thread,
 //! because users run such networks on small devices. On an adapter, networks with levels run as a
@@ -207,6 +208,18 @@ impl Inference {
         variants
     }
 
+    /// Returns the work: operations on floats, or images as values.
+    fn work(&self) -> Work {
+        let n_images = self.images.len();
+        match &self.kind {
+            Kind::Float(_) => {
+                let n_products: usize = self.net.n_products().iter().sum();
+                Work::Operations(2.0 * (n_products * n_images) as f64)
+            }
+            Kind::Packed(_) => Work::Values(n_images as f64),
+        }
+    }
+
     /// Returns the bytes of inputs and outputs: codes of pixels, numbers of the network and scores.
     fn bytes(&self) -> f64 {
         let network = match &self.kind {
@@ -320,9 +333,7 @@ fn arrays(trained: &Trained, images: &Images) -> Vec<(String, Vec<f32>)> {
 
 impl Problem for Inference {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
-        let products: usize = self.net.n_products().iter().sum();
-        let operations = 2.0 * (products * self.images.len()) as f64;
-        let whole = Extent::new(Work::Operations(operations), self.bytes());
+        let whole = Extent::new(self.work(), self.bytes());
         static HOST: std::sync::LazyLock<Host> = std::sync::LazyLock::new(Host::new);
         let on_host = Variant::started_on_cpu("host", whole, 0, move || {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();

@@ -6,10 +6,9 @@
 //! Method: the expected result is computed in f32, with the single rounded operation and the
 //! comparison exactly as written, so every result must be equal to it.
 //! Shapes: `x` `[n, d]`; the result `[d, d]`, counts in u32 or truth values in bool, row-major.
-//! Accuracy: exact. Subtraction, absolute value, comparison and sum count as one operation each. No
-//! multiply-adds, which count as two, are used, so the highest possible rate is half the measured
-//! peak. For `similarity-all`, operations count up to the first row in which a pair is not similar:
-//! about two rows on average with normal numbers.
+//! Accuracy: exact. Subtraction, absolute value, comparison and sum count as one operation each.
+//! For `similarity-all`, operations count up to the first row in which a pair is not similar: about
+//! two rows on average with normal numbers.
 //! Source: the blog note "Tracing GPU Resources", on a fused similarity of 2000 columns.
 
 use anyhow::Result;

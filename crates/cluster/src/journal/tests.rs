@@ -2,27 +2,24 @@
 
 use std::fs;
 use std::path::PathBuf;
+#[cfg(unix)]
+use std::process::Command;
+
+use tool_io::TemporaryFolder;
 
 use super::*;
 
 /// A folder that is removed at the end of a test.
-struct Folder(PathBuf);
+struct Folder(TemporaryFolder);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("journal-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
+        let name = format!("journal-{name}");
+        Self(TemporaryFolder::create(&std::env::temp_dir(), &name).unwrap())
     }
 
     fn file(&self) -> PathBuf {
-        self.0.join("journal")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        self.0.path().join("journal")
     }
 }
 
@@ -157,11 +154,69 @@ fn two_processes_cannot_open_a_journal_at_a_time() {
     Journal::open(&path, "job").unwrap();
 }
 
+/// The error of a write is tested in a process whose files have a limited size: beyond it, a write
+/// fails after a part of its bytes, as on a full disk.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_an_error_that_names_the_file_and_keeps_earlier_results() {
+    /// The variable with the path of the journal in that process.
+    const FILE: &str = "JOURNAL_OF_LIMITED_SIZE";
+    /// The number of a result that fits after the write that failed.
+    const SMALL: u64 = 100;
+    let payload = [1; 1000];
+    if let Some(path) = std::env::var_os(FILE) {
+        let (mut journal, _) = Journal::open(&path, "job").unwrap();
+        let mut len = journal.len;
+        let error = (0..SMALL).find_map(|number| {
+            let error = journal.append([(number, &payload[..])]).err();
+            if error.is_none() {
+                len = journal.len;
+            }
+            error
+        });
+        let error = error.expect("the limit is below 100 kB").to_string();
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+        // The part that was written is removed.
+        assert_eq!(fs::metadata(&path).unwrap().len(), len);
+        journal.append([(SMALL, &b"small"[..])]).unwrap();
+        return;
+    }
+    let folder = Folder::new("full");
+    let path = folder.file();
+    let name = concat!(
+        module_path!(),
+        "::a_full_disk_is_an_error_that_names_the_file_and_keeps_earlier_results"
+    );
+    let (_, name) = name.split_once("::").unwrap();
+    // The limit is 4 blocks of 512 or 1024 bytes. Without the signal, a write beyond it fails.
+    let limited = "trap '' XFSZ && ulimit -f 4 && exec \"$0\" \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", limited])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env(FILE, &path)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let is_good = output.status.success() && text.contains(" 1 passed;");
+    assert!(is_good, "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let (_journal, mut done) = Journal::open(&path, "job").unwrap();
+    assert_eq!(done.remove(&SMALL).unwrap(), b"small");
+    let whole: Results = (0..done.len() as u64)
+        .map(|number| (number, payload.to_vec()))
+        .collect();
+    assert!(!whole.is_empty() && done == whole);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_an_error_that_names_the_file() {
+fn a_path_that_cannot_be_a_journal_is_an_error_that_names_the_path() {
     let error = Journal::open("/dev/full", "job").unwrap_err();
-    assert!(error.to_string().contains("/dev/full"), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("/dev/full") && text.contains("not a regular file"),
+        "{text}"
+    );
     let error = Journal::open("/nowhere/journal", "job").unwrap_err();
     assert!(error.to_string().contains("/nowhere/journal"), "{error}");
 }

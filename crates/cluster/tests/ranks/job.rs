@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cluster::Cluster;
+use tool_io::TemporaryFolder;
 
 /// The variable that contains the folder of the test in the processes of a job.
 const FOLDER: &str = "CLUSTER_TEST_FOLDER";
@@ -21,20 +22,17 @@ const N_RANKS: &str = "CLUSTER_TEST_RANKS";
 
 /// A folder for the files of a test, which is removed at its end.
 #[derive(Debug)]
-pub(crate) struct Folder(pub(crate) PathBuf);
+pub(crate) struct Folder(
+    pub(crate) PathBuf,
+    #[expect(dead_code, reason = "its drop removes the folder")] TemporaryFolder,
+);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        let name = name.replace("::", "-");
-        let folder = env::temp_dir().join(format!("cluster-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("the temporary folder can be written");
-        Self(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let name = format!("cluster-{}", name.replace("::", "-"));
+        let folder = TemporaryFolder::create(&env::temp_dir(), &name);
+        let folder = folder.expect("the temporary folder can be written");
+        Self(folder.path().to_owned(), folder)
     }
 }
 

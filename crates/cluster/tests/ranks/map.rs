@@ -138,7 +138,7 @@ fn ranks_with_different_jobs_and_unusable_journals_are_errors_on_all_ranks() {
                 (&other, "belongs to another job"),
                 (&folder.join("text"), "is not a journal"),
                 (&folder.join("nowhere/journal"), "nowhere/journal"),
-                (&"/dev/full".into(), "/dev/full"),
+                (&"/dev/full".into(), "not a regular file"),
             ] {
                 let job = Job::new("b", 3).with_journal(journal);
                 let error = cluster.map(&job, work).unwrap_err();

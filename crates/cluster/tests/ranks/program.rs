@@ -13,14 +13,19 @@ use tensor_core::data::npy;
 
 use crate::job::{Folder, mpirun, names};
 
-/// Runs the program on `n` ranks in a folder.
-fn run(n: usize, folder: &Path, args: &str) -> Output {
-    mpirun(n)
+/// Returns the command that runs the program on `n` ranks in a folder.
+fn command(n: usize, folder: &Path, args: &str) -> Command {
+    let mut command = mpirun(n);
+    command
         .arg(env!("CARGO_BIN_EXE_cluster"))
         .args(args.split_whitespace())
-        .current_dir(folder)
-        .output()
-        .unwrap()
+        .current_dir(folder);
+    command
+}
+
+/// Runs the program on `n` ranks in a folder.
+fn run(n: usize, folder: &Path, args: &str) -> Output {
+    command(n, folder, args).output().unwrap()
 }
 
 /// Runs the program and returns its results.
@@ -155,18 +160,23 @@ fn games_have_the_same_results_on_any_number_of_ranks_and_continue() {
 #[test]
 fn a_sweep_runs_each_line_once_and_reports_failures() {
     let folder = Folder::new("sweep");
-    let lines = "echo $TASK; env | grep -c ^OMPI_ ; env | grep -c ^PMI; true\n# no\n\n echo on >&2\nexit 7\n";
+    let lines = "echo $TASK; env | grep -c ^OMPI_ ; env | grep -c ^PMI; env | grep ^SLURM_; true\n# no\n\n echo on >&2\n\
+        exit 7\n";
     fs::write(folder.0.join("lines"), lines).unwrap();
     for n in [1, 3] {
-        let output = run(n, &folder.0, "sweep lines --output out --journal j --json");
+        // Variables of `srun`: the number of ranks, and the number of the job.
+        let mut command = command(n, &folder.0, "sweep lines --output out --journal j --json");
+        command.env("SLURM_STEP_NUM_TASKS", n.to_string());
+        let output = command.env("SLURM_TEST_JOB", "5").output().unwrap();
         assert!(!output.status.success());
         let results: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(results["failed_commands"], 1);
         assert_eq!(results["rows"][2]["exit_code"], 7);
         assert_eq!(results["resumed_tasks"], if n == 1 { 0 } else { 3 });
         let read = |name: &str| fs::read_to_string(folder.0.join("out").join(name)).unwrap();
-        // The launcher's variables are gone.
-        assert_eq!((&*read("1.out"), &*read("2.err")), ("1\n0\n0\n", "on\n"));
+        // The launcher's variables are gone, and the variable of the job is not.
+        let expected = ("1\n0\n0\nSLURM_TEST_JOB=5\n", "on\n");
+        assert_eq!((&*read("1.out"), &*read("2.err")), expected);
     }
     let text = failure(2, &folder.0, "sweep nothing");
     assert!(text.contains("cannot read nothing"), "{text}");

@@ -1,4 +1,4 @@
-//! Records with invented numbers, for tests and for viewing the page.
+//! Records with invented numbers, for tests.
 
 use crate::record::{
     AdapterFacts, AdapterPeaks, Check, Machine, NotRun, Peaks, Record, RivalTiming, Row,

@@ -33,9 +33,18 @@ const INTERRUPT: i32 = 2;
 const KILL: i32 = 9;
 const TERMINATE: i32 = 15;
 
-/// The beginnings of the names of launchers' variables.
-const LAUNCHER: [&str; 8] = [
-    "OMPI_", "PMIX_", "PMI_", "PRTE_", "HYDRA_", "HYDI_", "MPI_", "MPIR_",
+/// The beginnings of the names of launchers' variables, those of `cluster::launched` included.
+/// Other variables of SLURM stay, because they describe the job to its commands.
+const LAUNCHER: [&str; 9] = [
+    "OMPI_",
+    "PMIX_",
+    "PMI_",
+    "PRTE_",
+    "HYDRA_",
+    "HYDI_",
+    "MPI_",
+    "MPIR_",
+    "SLURM_STEP_NUM_TASKS",
 ];
 
 /// Run the lines of a file as commands, as many at a time as there are ranks
