@@ -43,18 +43,22 @@ fn decades(values: impl Iterator<Item = f64>) -> Range<i32> {
 }
 
 /// Formats the label of a tick on a logarithmic axis without trailing zeros: `0.01`, `1`, `100`,
-/// `10⁶`.
+/// `10⁶`. Rounds to twelve significant digits, because ticks are products of a step or a power of
+/// ten and have rounding errors.
 #[must_use]
 pub fn mark(value: &f64) -> String {
     const PLAIN: Range<f64> = 0.000_99..9_999.0;
     if PLAIN.contains(value) {
         return format!("{}", (value * 1e4).round() / 1e4);
     }
-    let text = format!("{value:e}");
-    match text.split_once('e') {
-        Some(("1", exponent)) => format!("10{}", superscript(exponent)),
-        Some((factor, exponent)) => format!("{factor}·10{}", superscript(exponent)),
-        None => text,
+    let text = format!("{value:.11e}");
+    let Some((factor, exponent)) = text.split_once('e') else {
+        return text;
+    };
+    let exponent = superscript(exponent);
+    match factor.trim_end_matches('0').trim_end_matches('.') {
+        "1" => format!("10{exponent}"),
+        factor => format!("{factor}·10{exponent}"),
     }
 }
 
@@ -112,8 +116,16 @@ mod tests {
             (1e4, "10⁴"),
             (5e6, "5·10⁶"),
             (1e-5, "10⁻⁵"),
+            (2.5e9, "2.5·10⁹"),
+            (3.0 * 1e-4, "3·10⁻⁴"),
+            (f64::INFINITY, "inf"),
         ] {
             assert_eq!(mark(&value), text);
+        }
+        // Some powers of ten are not exact.
+        for exponent in (-300..-3).chain(4..=300) {
+            let raised = superscript(&exponent.to_string());
+            assert_eq!(mark(&10_f64.powi(exponent)), format!("10{raised}"));
         }
         for (value, text) in [(0.0, "0"), (-0.25, "−0.25"), (2e4, "20000"), (1e7, "10⁷")] {
             assert_eq!(linear_mark(&value), text);

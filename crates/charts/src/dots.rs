@@ -13,9 +13,10 @@ use crate::Ink;
 
 /// Maximum number of labelled ticks of a scale; more would overlap in a narrow cell.
 const MOST_TICKS: usize = 5;
-/// Smallest ratio of the ends of a scale: values closer together than this are not spread over the
-/// whole width.
-const LEAST_RATIO: f64 = 2.0;
+/// Smallest ratio of the ends of a scale without its margins: values closer together than this are
+/// not spread over the whole width. With both margins the ratio exceeds 2.5, the largest ratio of
+/// two neighbours among 1, 2, 5 and 10, so that every scale has a tick.
+const LEAST_RATIO: f64 = 2.1;
 /// Factor between the outermost values and the ends of a scale.
 const MARGIN: f64 = 1.1;
 /// Distance from an end of the scale below which a label is aligned with its tick, in percent.
@@ -83,8 +84,9 @@ impl Scale {
         100.0 * ((value.log10() - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 
-    /// Returns the values with labelled ticks: powers of ten, or multiples of them by 1, 2 and 5 on
-    /// a scale of less than two decades.
+    /// Returns the values with labelled ticks, from one to [`MOST_TICKS`]: the multiples of powers
+    /// of ten by 1, 2 and 5 on the scale or, if there are more than [`MOST_TICKS`] of these, every
+    /// n-th power of ten.
     fn ticks(self) -> Vec<f64> {
         #[expect(clippy::cast_possible_truncation, reason = "both are within ±301")]
         let (first, last) = (self.low.floor() as i32, self.high.ceil() as i32);
@@ -195,6 +197,30 @@ mod tests {
         assert_eq!(scale.ticks(), [1.0, 2.0, 5.0, 10.0]);
         let scale = Scale::covering([1.0, 1e6]).unwrap();
         assert_eq!(scale.ticks(), [1.0, 100.0, 1e4, 1e6]);
+    }
+
+    #[test]
+    fn every_scale_has_a_tick_and_only_few() {
+        // Values throughout two decades, alone and with a second value up to a thousand times as
+        // large.
+        const PER_DECADE: i32 = 200;
+        for i in 0..2 * PER_DECADE {
+            let low = 10_f64.powf(f64::from(i) / f64::from(PER_DECADE));
+            for j in (0..=3 * PER_DECADE).step_by(7) {
+                let high = low * 10_f64.powf(f64::from(j) / f64::from(PER_DECADE));
+                let n_ticks = Scale::covering([low, high]).unwrap().ticks().len();
+                assert!(
+                    (1..=MOST_TICKS).contains(&n_ticks),
+                    "{low} {high}: {n_ticks}"
+                );
+            }
+        }
+        for value in [3.15, f64::MIN_POSITIVE, f64::MAX] {
+            assert!(
+                !Scale::covering([value]).unwrap().ticks().is_empty(),
+                "{value}"
+            );
+        }
     }
 
     #[test]

@@ -200,13 +200,20 @@ fn points(line: &Series, is_log: bool) -> Vec<(f64, f64)> {
     points.filter(is_shown).collect()
 }
 
+/// Smallest distance of the ends of an axis from its only value, as a share of the value.
+const LEAST_MARGIN: f64 = 1e-9;
+
 /// Returns a non-empty range that covers all values, with 5 % of free space above them.
 fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
     let ends = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), ends);
     match high - low {
         width if width > 0.0 && width.is_finite() => low..high + 0.05 * width,
-        _ if low.is_finite() => low - 1.0..low + 1.0,
+        // Beyond 2^53, a distance of 1 is lost to rounding.
+        _ if low.is_finite() => {
+            let margin = (LEAST_MARGIN * low.abs()).max(1.0);
+            low - margin..low + margin
+        }
         _ => 0.0..1.0,
     }
 }
@@ -468,10 +475,20 @@ mod tests {
     }
 
     #[test]
+    fn the_range_of_one_value_is_not_empty() {
+        for value in [0.0, -3.0, 2_f64.powi(53), -1e17, f64::from(f32::MAX)] {
+            let range = range([value; 2].into_iter());
+            assert!(range.start < value && value < range.end, "{range:?}");
+        }
+        assert_eq!(range([7.0].into_iter()), 6.0..8.0);
+    }
+
+    #[test]
     fn odd_points_are_drawn_without_complaint() {
         for points in [
             &[][..],
             &[[1.0, 1.0]],
+            &[[1e20, -3e38]],
             &[[0.0, 0.0], [1.0, -1.0]],
             &[[1.0, f32::NAN], [2.0, f32::INFINITY]],
             &[[1e-38, 1e-38], [3e38, 3e38]],

@@ -1,4 +1,4 @@
-//! Formatting of numbers for people: three significant digits and a suitable unit.
+//! Formatting of numbers for people: at least three significant digits and a suitable unit.
 //!
 //! Role: formats the numbers of the terminal table and of the report; labels of plotted axes are in
 //! `axis`.
@@ -108,8 +108,8 @@ fn tick(value: f64, units: &[(f64, &str)]) -> String {
     format!("{rounded} {unit}").trim_end().to_owned()
 }
 
-/// Formats an amount per second with an SI prefix and the unit, whose own prefix is ignored: `149
-/// GFLOP/s`.
+/// Formats an amount per second with an SI prefix and the unit, whose own prefix is ignored if
+/// [`split_prefix`] splits it off: `149 GFLOP/s`.
 #[must_use]
 pub fn rate(per_second: f64, unit: &str) -> String {
     let (number, base) = (si(per_second), split_prefix(unit).1);
@@ -119,7 +119,8 @@ pub fn rate(per_second: f64, unit: &str) -> String {
     }
 }
 
-/// Splits the prefix from a unit: `GFLOP/s` is 10⁹ `FLOP/s`.
+/// Splits the prefix T, G or M from a unit: `GFLOP/s` is 10⁹ `FLOP/s`. A small k is part of the
+/// unit, because words such as `kernels/s` begin with it.
 #[must_use]
 pub fn split_prefix(unit: &str) -> (f64, &str) {
     for (factor, prefix) in [(1e12, 'T'), (1e9, 'G'), (1e6, 'M')] {
@@ -131,7 +132,8 @@ pub fn split_prefix(unit: &str) -> (f64, &str) {
     (1.0, unit)
 }
 
-/// Formats a number with three significant digits, in plain notation between 0.001 and 10⁶.
+/// Formats a number with at least three significant digits, in plain notation between 0.001 and 10⁶
+/// with all digits before the decimal point.
 #[must_use]
 pub fn digits(value: f64) -> String {
     let size = value.abs();

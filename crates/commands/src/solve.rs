@@ -65,7 +65,8 @@ fn iterations(text: &str) -> Result<u64, String> {
         reason = "a whole number from 0 to 2^53"
     )]
     let number = number.map(|number| number as u64);
-    number.ok_or_else(|| "expected a whole number, such as 1e6".into())
+    let expected = "expected a whole number, such as 1e6 (at most 2^53 with an exponent)";
+    number.ok_or_else(|| expected.into())
 }
 
 /// Parses the NashConv at which learning ends.
@@ -104,10 +105,9 @@ mod tests {
         assert_eq!(iterations("1e6"), 1_000_000);
         assert_eq!(iterations("18446744073709551615"), u64::MAX);
         for bad in ["1.5", "-1", "nan", "1e20", "many", ""] {
-            assert!(
-                wrong_use(&["--iterations", bad]).contains("--iterations"),
-                "{bad}"
-            );
+            let message = wrong_use(&["--iterations", bad]);
+            assert!(message.contains("--iterations"), "{bad}: {message}");
+            assert!(message.contains("at most 2^53"), "{bad}: {message}");
         }
         for bad in ["nan", "inf", "-1e-3"] {
             assert!(

@@ -124,9 +124,10 @@ pub enum Analysis {
     },
     /// Find the clock of least energy in recordings of one job at several clocks
     ///
-    /// Each FILE has one or more runs of the job: its regions, or the whole file if it has none.
-    /// The clock of a run is the median of its readings. Runs at one clock are averaged, and their
-    /// scatter is the noise of the point. At least three clocks are needed.
+    /// Each FILE has one or more runs of the job: its outermost regions, or the whole file if it
+    /// has none. The clock of a run is the median of its readings. Runs at one clock are averaged,
+    /// and their scatter, enlarged for few runs, is the noise of the point. At least three clocks
+    /// are needed.
     Dvfs {
         /// Recordings of the job
         #[arg(required = true, value_name = "FILE")]

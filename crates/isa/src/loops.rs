@@ -27,6 +27,9 @@ pub struct Loop {
     /// Number of multiply-adds that are not part of a dot product or of a product of matrices. A
     /// dual instruction may contain two.
     pub single_multiply_adds: u32,
+    /// Number of vector instructions with such multiply-adds. A dual instruction and a packed
+    /// instruction count once.
+    pub single_instructions: u32,
     /// Number of dot products of four bytes.
     pub dot_products: u32,
     /// Number of products of matrices, which a wave computes together.
@@ -57,6 +60,7 @@ impl AddAssign for Loop {
         self.instructions += other.instructions;
         self.vector += other.vector;
         self.single_multiply_adds += other.single_multiply_adds;
+        self.single_instructions += other.single_instructions;
         self.dot_products += other.dot_products;
         self.matrix_products += other.matrix_products;
         self.workgroup_bytes += other.workgroup_bytes;
@@ -149,10 +153,12 @@ fn instruction(line: &str) -> Loop {
         let converts = name.starts_with("v_fma_mix") && half.contains(" 1.0,");
         u32::from(is_one && !converts) + 2 * u32::from(name.starts_with("v_pk_fma"))
     };
+    let single_multiply_adds = text.split("::").map(multiplies).sum();
     Loop {
         instructions: 1,
         vector: u32::from(name.starts_with("v_")),
-        single_multiply_adds: text.split("::").map(multiplies).sum(),
+        single_multiply_adds,
+        single_instructions: u32::from(single_multiply_adds > 0),
         dot_products: u32::from(name.starts_with("v_dot4")),
         matrix_products: u32::from(name.starts_with("v_wmma_f32_16x16x16")),
         workgroup_bytes: workgroup_bytes(name),
@@ -205,6 +211,7 @@ BB4:
             instructions: 4,
             vector: 1,
             single_multiply_adds: 2,
+            single_instructions: 1,
             dot_products: 0,
             matrix_products: 0,
             workgroup_bytes: 24,
@@ -232,6 +239,16 @@ BB1:
         assert_eq!((counts.dot_products, counts.matrix_products), (1, 1));
         assert_eq!(counts.multiply_adds(), 4 + 64 + 1);
         assert_eq!((counts.single_multiply_adds, counts.multiplying()), (1, 3));
+        let packed = "\
+BB1:
+    v_pk_fma_f16 v4, v5, v6, v4 ; cc0e4004
+    v_dual_fmac_f32 v1, v2, v3 :: v_dual_mov_b32 v4, v5 ; c8100702
+    v_add_f32_e32 v1, v1, v2 ; 06020501
+    s_cbranch_scc1 BB1 ; bfa2fffa
+";
+        let counts = main_loop(packed).unwrap().unwrap();
+        assert_eq!((counts.vector, counts.single_instructions), (3, 2));
+        assert_eq!(counts.single_multiply_adds, 3);
         let forward = "BB0:\n s_branch BB1\nBB1:\n s_endpgm\n";
         assert_eq!(main_loop(forward), Ok(None));
         assert_eq!(main_loop(""), Ok(None));

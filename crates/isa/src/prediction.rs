@@ -131,6 +131,7 @@ impl Limit {
 ///     instructions: 1198,
 ///     vector: 1060,
 ///     single_multiply_adds: 1024,
+///     single_instructions: 1024,
 ///     workgroup_bytes: 1024,
 ///     ..Loop::default()
 /// };
@@ -163,9 +164,10 @@ pub fn predict(gpu: &Gpu, kernel: &Kernel, work: &Work) -> (f64, Limit) {
         f64::from(kernel.main.single_multiply_adds),
         f64::from(kernel.main.matrix_products),
     );
-    // The others include dot products of bytes. A dual instruction is one vector instruction with
-    // two multiply-adds, so the difference may be negative.
-    let others = (f64::from(kernel.main.vector) - single - matrix).max(0.0);
+    // The others include dot products of bytes. Instructions are subtracted from instructions: a
+    // dual or packed instruction is one vector instruction with up to two multiply-adds.
+    let multiplying = kernel.main.single_instructions + kernel.main.matrix_products;
+    let others = f64::from(kernel.main.vector.saturating_sub(multiplying));
     let cycles =
         single * MULTIPLY_ADD_CYCLES + matrix * MATRIX_PRODUCT_CYCLES + others * OTHER_CYCLES;
     let by_registers = (gpu.vector_registers / kernel.vector_registers).floor();
@@ -197,6 +199,7 @@ mod tests {
             instructions: 300,
             vector: 200,
             single_multiply_adds: 100,
+            single_instructions: 100,
             dot_products: 0,
             matrix_products: 0,
             workgroup_bytes: 50,
@@ -224,6 +227,11 @@ mod tests {
         let (vector, limit) = predict(&GPU, &KERNEL, &WORK);
         assert_eq!(limit, Limit::Vector);
         assert!(is_near(vector, 20.0 * 10.0 * 300.0 / 2.0 / 2.5e9));
+        // 100 multiply-adds in 50 packed or dual instructions leave 150 others.
+        let mut packed = KERNEL;
+        packed.main.single_instructions = 50;
+        let (vector, _) = predict(&GPU, &packed, &WORK);
+        assert!(is_near(vector, 20.0 * 10.0 * 400.0 / 2.0 / 2.5e9));
         let mut reads = KERNEL;
         reads.main.workgroup_bytes = 400;
         let (shared, limit) = predict(&GPU, &reads, &WORK);

@@ -1,7 +1,7 @@
 //! Measures the energy of a function, with its error interval, and the energy wasted while idle.
 //!
-//! Run it with `cargo run -p telemetry --example energy`. It uses the first NVIDIA GPU or the CPU's
-//! RAPL counter if this machine has one, otherwise a simulated GPU.
+//! Run it with `cargo run -p telemetry --example energy`. It uses NVIDIA's GPUs or the CPU's RAPL
+//! counters if they report energy, otherwise a simulated GPU.
 #![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 use std::error::Error;
@@ -9,14 +9,16 @@ use std::time::{Duration, Instant};
 use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::synthetic::{PowerProfile, Synthetic};
-use telemetry::{Sampler, Source, analysis, measure_by};
+use telemetry::{Device, Sampler, Source, analysis, measure_by};
 
-/// Opens the first available source of energy: NVML, else RAPL, else a simulated GPU.
+/// Opens the first source that reports energy: NVML, else RAPL, else a simulated GPU.
 fn source() -> telemetry::Result<Box<dyn Source>> {
-    if let Ok(nvml) = Nvml::open() {
+    // A driver without GPUs and counters that only root may read can be opened, too.
+    let reports_energy = |source: &dyn Source| source.devices().iter().any(Device::reports_energy);
+    if let Some(nvml) = Nvml::open().ok().filter(|nvml| reports_energy(nvml)) {
         return Ok(Box::new(nvml));
     }
-    if let Ok(rapl) = Rapl::open() {
+    if let Some(rapl) = Rapl::open().ok().filter(|rapl| reports_energy(rapl)) {
         return Ok(Box::new(rapl));
     }
     println!("no sensor: a simulated GPU, busy for 0.3 s of each second");

@@ -442,10 +442,15 @@ fn moving(series: &[(f64, f64)], stuck_s: f64) -> Vec<&[(f64, f64)]> {
 }
 
 impl Energy {
-    /// Returns the mean power of the window, in W.
+    /// Returns the mean power of the window, in W; infinite or NaN if the window is empty.
     #[must_use]
     pub fn mean_w(&self) -> f64 {
-        self.joules / (self.window.end - self.window.start).as_secs_f64()
+        self.joules
+            / self
+                .window
+                .end
+                .saturating_sub(self.window.start)
+                .as_secs_f64()
     }
 
     /// Returns the bounds of [`Self::interval`] relative to the estimate: −0.1 and 0.2 for an

@@ -575,6 +575,28 @@ fn seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
+/// Returns the value of a metric in JSON; `None` if the value is null or absent.
+///
+/// # Errors
+/// A value of another type than a number, with the same message as in the CSV reader.
+fn metric_value(
+    metric: Metric,
+    value: Option<&serde_json::Value>,
+) -> std::result::Result<Option<f64>, String> {
+    match value {
+        None | Some(serde_json::Value::Null) => Ok(None),
+        Some(value) => match value.as_f64() {
+            Some(number) => Ok(Some(number)),
+            None => Err(not_a_number(metric)),
+        },
+    }
+}
+
+/// Returns the message for a value of a metric that is not a finite number.
+fn not_a_number(metric: Metric) -> String {
+    format!("{metric} is not a finite number")
+}
+
 fn text_error(format: &'static str, line: usize, why: &str) -> Error {
     Error::Text {
         format,

@@ -211,7 +211,7 @@ impl Source for Nvml {
                 };
             }
         };
-        // `ask` may report a metric that was not requested, if one call returns several metrics.
+        // `query` may report a metric that was not requested, if one call returns several metrics.
         let (mut values, mut faults) = (Values::none(), vec![]);
         query(
             library,

@@ -88,6 +88,29 @@ const MAX_PIECES: usize = 1 << 20;
 /// Returns `None` if the readings do not show the update period: if reads are less frequent than
 /// updates, if power is constant, or if there are fewer than eight changes. Reads need not be
 /// regular, and their interval need not divide the period.
+///
+/// # Examples
+/// ```
+/// use telemetry::probe::probe;
+/// use telemetry::{PowerProfile, PowerSegment};
+///
+/// // A load of 5 s of idle time, then 30 periods of 0.33 s with changing power.
+/// let mut load = PowerProfile { pieces: vec![PowerSegment::level(5.0, 50.0)], repeats: false };
+/// for _ in 0..30 {
+///     load.pieces.extend([PowerSegment::level(0.13, 200.0), PowerSegment::level(0.2, 60.0)]);
+/// }
+/// // A sensor that is updated every 0.1 s to the mean of the last 0.05 s, read every 5 ms.
+/// let read = |i: u32| {
+///     let time_s = 0.005 * f64::from(i);
+///     let update_s = 0.1 * (time_s / 0.1).floor();
+///     (time_s, load.mean_w(update_s, 0.05))
+/// };
+/// let readings: Vec<(f64, f64)> = (0..3000).map(read).collect();
+/// let found = probe(&readings, Some(&load)).expect("the readings show the updates");
+/// assert!((found.update_s - 0.1).abs() < 0.001);
+/// let window = found.window.expect("the load shows the window");
+/// assert!((window.window_s - 0.05).abs() < 0.0025);
+/// ```
 #[must_use]
 pub fn probe(series: &[(f64, f64)], load: Option<&PowerProfile>) -> Option<Probe> {
     let found = updates::period(series, PERIODS_S.0, PERIODS_S.1)?;

@@ -358,12 +358,17 @@ impl Running {
         self.shared.lock().failures().to_vec()
     }
 
-    /// Returns [`Self::latest`] with all failures so far, for an HTTP endpoint.
+    /// Returns the newest rows with all failures so far, for an HTTP endpoint.
+    ///
+    /// The rows are those of [`Self::latest`] and, for each device whose newest row has no value,
+    /// its newest row with a value.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let trace = self.latest();
-        let failures = self.failures();
-        Snapshot { trace, failures }
+        let sampling = self.shared.lock();
+        Snapshot {
+            trace: sampling.latest_with_values(),
+            failures: sampling.failures().to_vec(),
+        }
     }
 
     /// Returns a copy of the trace's rows in a window, and of the rows around the window that its

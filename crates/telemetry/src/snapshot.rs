@@ -6,7 +6,8 @@ use crate::{Failure, Trace};
 /// returns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// A trace that contains the newest row of each device.
+    /// A trace that contains the newest row of each device and, if that row has no value, the
+    /// newest row with a value.
     pub trace: Trace,
     /// Failures so far; failures that ended sampling come first.
     pub failures: Vec<Failure>,

@@ -194,10 +194,8 @@ impl SpanReport {
 /// Times before and after the work during which [`measure`] samples, so that the trace contains the
 /// sensors' updates around both ends of the work.
 ///
-/// The default is 200 ms each, two updates of the slowest sensors. In simulations of work of 0.05
-/// to 2 s between idle times, 200 ms before the work narrowed error intervals by up to 14 % and
-/// reduced errors by up to 24 %, compared with no margin. Margins of 1 s or 2 s made no further
-/// difference.
+/// The default is 200 ms each, two updates of the slowest sensors: an update before the work and
+/// one after it narrow the error interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Margins {
     /// Time before the work.
@@ -228,7 +226,8 @@ impl Default for Margins {
 ///
 /// # Errors
 /// [`Error::Library`] if there is neither NVML nor RAPL; [`Error::Unavailable`] if neither reports
-/// energy, for example if only root may read RAPL. In these cases the work is not run.
+/// energy, for example if only root may read RAPL; [`Error::Thread`] if the system cannot create
+/// the sampler's thread. In these cases the work is not run.
 ///
 /// # Examples
 /// ```

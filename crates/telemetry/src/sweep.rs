@@ -36,9 +36,10 @@ pub struct SweepPlan {
 ///
 /// # Errors
 /// [`Error::Unavailable`] if the clock cannot be set or the device reports no energy;
-/// [`Error::NoDevice`] if the device is not sampled; [`Error::Cancelled`] if `is_cancelled` returns
-/// true before a run; [`Error::ParameterInvalid`] if the plan has no clocks or no repeats, if its
-/// clocks do not ascend or are not supported by the device, or if the job returns no items.
+/// [`Error::NoDevice`] if there is no such device or it is not sampled; [`Error::Cancelled`] if
+/// `is_cancelled` returns true before a run; [`Error::ParameterInvalid`] if the plan has no clocks
+/// or no repeats, if its clocks do not ascend or are not supported by the device, or if the job
+/// returns no items.
 pub fn sweep(
     control: &Nvml,
     device: usize,
@@ -50,6 +51,8 @@ pub fn sweep(
     const OPERATION: &str = "sweep";
     let n_runs = plan.clocks_mhz.len().saturating_mul(plan.repeats);
     check(OPERATION, "clocks times repeats", n_runs as f64, n_runs > 0)?;
+    // An index without a device is an error here, before the device is queried.
+    let sampled = position(OPERATION, control, device, running)?;
     let offered = control.sm_clocks(device)?;
     for (place, &clock_mhz) in plan.clocks_mhz.iter().enumerate() {
         let rises = place == 0 || plan.clocks_mhz[place - 1] < clock_mhz;
@@ -62,7 +65,6 @@ pub fn sweep(
             });
         }
     }
-    let sampled = position(OPERATION, control, device, running)?;
     let mut runs: Vec<Vec<(f64, f64)>> = vec![vec![]; plan.clocks_mhz.len()];
     for repeat in 0..plan.repeats {
         // Forwards, then backwards: a linear drift cancels out over two repeats.

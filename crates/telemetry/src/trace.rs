@@ -96,6 +96,13 @@ pub struct Overhead {
     pub longest: Duration,
 }
 
+impl Row {
+    /// Returns whether the row has a value of any metric.
+    pub(crate) fn has_value(&self) -> bool {
+        self.values.iter().next().is_some()
+    }
+}
+
 impl Trace {
     /// Returns a trace of the same devices with other rows and without regions.
     pub(crate) fn with_rows(&self, rows: Vec<Row>) -> Self {

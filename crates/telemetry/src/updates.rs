@@ -14,7 +14,7 @@
 //! bounds the time of each update. Reads cluster where regions of code begin and end, so medians of
 //! read intervals are weighted by time: a thousand reads within a millisecond count as one
 //! millisecond, and a pause counts as a few reads.
-//! Cost: time and memory are linear in the number of reads and do not depend on the time between
+//! Cost: for n reads, time is O(n log n) and memory O(n). Neither depends on the time between
 //! reads, because no updates are computed within a pause.
 
 mod grid;

@@ -227,6 +227,21 @@ fn a_sweep_finds_the_energy_curve_and_resets_the_clock() {
 }
 
 #[test]
+fn a_sweep_of_a_device_that_does_not_exist_is_an_error() {
+    let _fake = Fake::play(&table());
+    let control = Nvml::open_at(&support::fake()).unwrap();
+    let sampled = Nvml::open_at(&support::fake()).unwrap();
+    let running = Sampler::new(sampled).start().unwrap();
+    let plan = SweepPlan {
+        clocks_mhz: control.sm_clocks(0).unwrap(),
+        repeats: 1,
+        settle: Duration::ZERO,
+    };
+    let error = sweep(&control, 1, &running, &plan, || false, |_| 1.0).unwrap_err();
+    assert!(matches!(error, Error::NoDevice { .. }), "{error}");
+}
+
+#[test]
 fn a_clock_is_reset_when_the_job_panics_or_is_cancelled() {
     let fake = Fake::play(&table());
     fake.use_real_time();

@@ -686,6 +686,42 @@ fn run(folder: &Folder, words: &[&str]) -> Output {
         .expect("the program starts")
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_driver_without_a_gpu_has_rapl_as_its_fallback() {
+    let folder = Folder::new("no-gpu");
+    // The dynamic loader finds the fake library under the name of the driver's.
+    std::os::unix::fs::symlink(support::fake(), folder.file("libnvidia-ml.so.1")).unwrap();
+    let trace = |source: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
+        let scenario = Scenario::from_boards(&[]).to_json().unwrap();
+        command
+            .env("FAKE_NVML_SCENARIO", scenario)
+            .env("LD_LIBRARY_PATH", &folder.0)
+            .current_dir(&folder.0)
+            .stdin(Stdio::null())
+            .args(["--quiet", "--json", "--for", "100ms"])
+            .args(source);
+        command.output().unwrap()
+    };
+    let complaint = |output: Output| {
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let named = complaint(trace(&["--source", "nvml"]));
+    assert!(named.contains("(0 available)"), "{named}");
+    let found = trace(&[]);
+    if telemetry::rapl::Rapl::open().is_ok() {
+        let bytes = fs::read(folder.file("log.csv")).unwrap();
+        assert_eq!(format::read(&bytes).unwrap().trace.source, "rapl");
+    } else {
+        let found = complaint(found);
+        for part in ["the driver has no GPU", "no RAPL domain found"] {
+            assert!(found.contains(part), "{found}");
+        }
+    }
+}
+
 #[test]
 fn the_default_file_has_all_devices_and_the_result_their_total() {
     let folder = Folder::new("default");
@@ -913,6 +949,57 @@ fn two_recordings_are_compared_by_their_work() {
 }
 
 #[test]
+fn a_recording_with_times_at_the_limit_has_a_report() {
+    let folder = Folder::new("limit");
+    let usual = recorded(&[Board::V100, Board::P100], 100.0, Duration::from_secs(2));
+    let (far, limit) = (Duration::from_secs(10_u64.pow(19)), Duration::MAX);
+    let region = |start, end| telemetry::Region {
+        name: "job".to_owned(),
+        start,
+        end,
+        depth: 0,
+        thread: 0,
+    };
+    let second = Duration::from_secs(1);
+    for (name, times, regions) in [
+        ("far", [Duration::ZERO, far], vec![]),
+        ("one", [limit; 2], vec![]),
+        ("end", [limit - second, limit], vec![]),
+        (
+            "all",
+            [Duration::ZERO, limit],
+            vec![region(Duration::ZERO, limit)],
+        ),
+        ("job", [second, far], vec![region(second, far)]),
+        ("odd", [second, limit], vec![region(limit, second)]),
+        ("two", [Duration::ZERO, far], vec![]),
+    ] {
+        let mut trace = usual.clone();
+        trace.regions = regions;
+        // Each device has its usual rows, moved to the two times.
+        let half = trace.rows.len() / 2;
+        for (i, row) in trace.rows.iter_mut().enumerate() {
+            row.time = times[usize::from(i >= half)].saturating_add(row.time);
+        }
+        if name == "two" {
+            // One row of each device remains at each time, so that their distance is the usual one.
+            trace.rows.drain(2..2 * half - 2);
+        }
+        write(&folder, name, &trace);
+        let output = run(&folder, &["--source", name, "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");
+        assert!(folder.file(&format!("{name}.html")).exists(), "{name}");
+        let output = run(&folder, &["compare", name, name]);
+        assert!(
+            matches!(output.status.code(), Some(0 | 1)),
+            "{name}: {output:?}"
+        );
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert!(!complaint.contains("panicked"), "{name}: {complaint}");
+    }
+}
+
+#[test]
 fn the_clock_of_least_energy_is_found_in_recordings() {
     let folder = Folder::new("dvfs");
     // Energy per item: 800 J, 600 J, 900 J, with a second run at the middle clock.
@@ -950,6 +1037,33 @@ fn the_clock_of_least_energy_is_found_in_recordings() {
         complaint.contains("number of points is 2 (must be at least 3)"),
         "{complaint}"
     );
+}
+
+#[test]
+fn a_nested_region_is_no_run_of_a_clock() {
+    let folder = Folder::new("nested");
+    let files = [("a", 600.0), ("b", 900.0), ("c", 1200.0)];
+    for (name, clock_mhz) in files {
+        let mut trace = recorded(&[Board::V100], 100.0, Duration::from_secs(6));
+        for row in &mut trace.rows {
+            row.values.set(Metric::SmClock, clock_mhz);
+        }
+        let region = |start_s, end_s, depth| telemetry::Region {
+            name: "run".to_owned(),
+            start: Duration::from_secs(start_s),
+            end: Duration::from_secs(end_s),
+            depth,
+            thread: 0,
+        };
+        trace.regions = vec![region(1, 3, 0), region(1, 2, 1), region(3, 5, 0)];
+        write(&folder, name, &trace);
+    }
+    let found = json(&run(&folder, &["dvfs", "a", "b", "c", "--json"]));
+    for point in found["points"].as_array().unwrap() {
+        assert_eq!(point["n_runs"], 2);
+        let items_per_s = point["items_per_s"].as_f64().unwrap();
+        assert!((items_per_s - 0.5).abs() < 1e-9, "{point}");
+    }
 }
 
 #[test]

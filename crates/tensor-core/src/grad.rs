@@ -7,7 +7,7 @@
 //! cotangent and passes cotangents to its inputs, by the rule of its operation. The rules of scalar
 //! operations are in [`crate::op`], those of views and gathers in `tensor/adjoint`. Repeated
 //! elements are summed, elements that a view leaves out are padded, and the cotangent of a gather
-//! is a scatter, written as a reduction.
+//! is a scatter, written as a reduction. Cotangents of `f16` are `f32`.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -15,7 +15,7 @@ use std::panic::Location;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::tensor::{Op, Tensor, hook};
+use crate::tensor::{Op, Tensor, cotangent_type, hook};
 
 /// Returns the gradient of `loss` with respect to each tensor of `wrt`, with the shape and type of
 /// that tensor. Nothing is computed.
@@ -80,7 +80,8 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
     let lazily = hook::pause();
     // Visit the nodes from the loss to the inputs. A node is visited after all of its uses, so its
     // cotangent is complete by then.
-    let mut cotangents = HashMap::from([(loss.address(), loss.like(1.0))]);
+    let start = loss.like(1.0).cast(cotangent_type(loss.node().dtype));
+    let mut cotangents = HashMap::from([(loss.address(), start)]);
     let nodes = between(wrt, loss);
     for tensor in nodes.iter().rev() {
         let Some(cotangent) = cotangents.get(&tensor.address()).cloned() else {
@@ -105,9 +106,10 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         }
     }
     let gradient = |tensor: &&Tensor| {
-        let zeros = || tensor.like(0.0);
-        let found = cotangents.get(&tensor.address());
-        let gradient = found.cloned().unwrap_or_else(zeros);
+        let gradient = match cotangents.get(&tensor.address()) {
+            Some(found) => found.cast(tensor.node().dtype),
+            None => tensor.like(0.0),
+        };
         gradient.shape().map(drop)?;
         Ok(gradient)
     };

@@ -30,6 +30,7 @@ pub use scan::ScanAxis;
 pub use sort::SortAxis;
 
 mod adjoint;
+pub(crate) use adjoint::cotangent_type;
 mod axes;
 mod bits;
 mod create;

@@ -13,7 +13,7 @@ pub const TARGET_VARIABLE: &str = "NUMERICS_TARGET";
 /// Environment variable with the root of the workspace.
 pub const WORKSPACE_VARIABLE: &str = "NUMERICS_WORKSPACE";
 
-/// Returns the folder for output that can be made again: cargo's target folder, or `target`.
+/// Returns the folder for output that can be created again: cargo's target folder, or `target`.
 #[must_use]
 pub fn target_folder() -> PathBuf {
     folder(env::var_os(TARGET_VARIABLE).map(PathBuf::from)).unwrap_or_else(|| "target".into())

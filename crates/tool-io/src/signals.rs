@@ -5,7 +5,8 @@
 //! Method: a thread waits for signals and calls a function, so no work is done inside a signal
 //! handler. A signal that was ignored when the program started, as under `nohup`, stays ignored in
 //! the program and its children.
-//! Limits: on systems other than Unix only Ctrl-C is handled.
+//! Limits: on systems other than Unix only Ctrl-C is handled. Where `/proc/self/status` is missing,
+//! as on every system but Linux, ignored signals are not recognized, and they end the program, too.
 
 use crate::{Result, failed};
 
@@ -21,7 +22,7 @@ pub enum Stop {
 /// Calls `on` for every signal that requests the end of the program, until the program exits.
 ///
 /// # Errors
-/// The signal handler cannot be installed.
+/// The signal handler cannot be installed, or the thread that waits for signals cannot be started.
 pub fn on_stop(mut on: impl FnMut(Stop) + Send + 'static) -> Result<()> {
     #[cfg(unix)]
     {
@@ -53,7 +54,8 @@ pub fn on_stop(mut on: impl FnMut(Stop) + Send + 'static) -> Result<()> {
 }
 
 /// Returns whether this process ignores a signal, as the children of `nohup` and of a shell's
-/// background jobs do; `false` if the system does not report it.
+/// background jobs do; `false` if the system does not report it, and for a number that is not from
+/// 1 to 64.
 #[cfg(unix)]
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
@@ -61,5 +63,28 @@ pub fn is_ignored(signal: i32) -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     // The mask has signal 1 at bit 0.
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    let bit = u32::try_from(signal)
+        .ok()
+        .and_then(|signal| signal.checked_sub(1));
+    let shifted = mask.zip(bit).and_then(|(mask, bit)| mask.checked_shr(bit));
+    shifted.is_some_and(|shifted| shifted & 1 == 1)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_no_signal_is_not_ignored() {
+        for signal in [i32::MIN, -1, 0, 65, 128, i32::MAX] {
+            assert!(!is_ignored(signal), "{signal}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_signal_that_the_process_ignores_is_recognized() {
+        // The runtime of Rust ignores SIGPIPE in every program.
+        assert!(is_ignored(signal_hook::consts::SIGPIPE));
+    }
 }

@@ -4,7 +4,8 @@
 //! ended by a signal leaves its folders; the next process that creates a folder with the same place
 //! and name removes them.
 //! Limits: `/proc` shows whether a process is running. On a system without `/proc`, the folders of
-//! ended processes stay.
+//! ended processes stay. Containers that share a folder but not their process ids see each other's
+//! processes as ended, and would remove folders that are in use; give each a place of its own.
 
 use std::fs;
 use std::io;

@@ -55,7 +55,7 @@ pub enum Job {
         /// Whether the algorithm is CFR+.
         plus: bool,
     },
-    /// DCFR until NashConv is at most [`TARGET`].
+    /// DCFR until NashConv is at most the workload's target.
     Converge,
     /// NashConv of the uniform profile.
     NashConv,

@@ -2,13 +2,19 @@
 //! least energy.
 //!
 //! Method: the measured minimum is reported with all points whose energy does not differ from it
-//! significantly. Two models are fitted by least squares:
+//! significantly. The difference of two points has the 95 % interval `±√(t₁²s₁² + t₂²s₂²)`, where s
+//! are the standard errors of the energies and t the two-sided 95 % quantiles of Student's t
+//! distribution for the numbers of runs. Two models are fitted by least squares:
 //! - a parabola of energy over clock, which is simple and often a poor fit;
 //! - a physical model with time per item `t = a + b/f` and power `P = p0 + c·f^k`, for k = 2, 3 and
 //!   4. Its energy per item is `t(f)·P(f)`. [`Curve::best_physical`] returns the model whose k fits
 //!   power best.
 //!
 //! The energy-delay product EDP is energy times time per item; ED²P is energy times time squared.
+//! Accuracy: the interval of a difference contains the truth in at least 95 % of cases for normal
+//! noise; for few runs it is wide, because their scatter is little known (t is 12.7 for two runs).
+//! Source: Banerjee 1960, "Approximate confidence interval for linear functions of means of k
+//! populations when the population variances are not equal", Sankhyā 22.
 //! Limits: the models are empirical fits. A minimum outside the measured range of clocks is not
 //! reported.
 
@@ -24,7 +30,10 @@ pub struct ClockMeasurement {
     pub watts: f64,
     /// Items of work per second.
     pub rate: f64,
-    /// Relative standard deviation of the energy per item; 0 if unknown.
+    /// Relative standard error of the energy per item; 0 if unknown.
+    ///
+    /// The error must be known well, as from many runs. [`Self::from_runs`] enlarges an error that
+    /// is estimated from few runs.
     pub noise: f64,
 }
 
@@ -32,7 +41,10 @@ impl ClockMeasurement {
     /// Averages runs at one clock, each (energy, time) per item, in J and s.
     ///
     /// The noise is the standard error of the mean energy, relative to the mean; 0 for a single
-    /// run. Without runs, power and rate are NaN, which [`dvfs()`] rejects.
+    /// run, and for runs of equal energy. The error is enlarged by the ratio of the 95 % quantiles
+    /// of Student's t distribution for the number of runs and of the normal distribution: to 6.5
+    /// times the standard error for two runs, and to 1.04 times for 31 or more. Without runs, power
+    /// and rate are NaN, which [`dvfs()`] rejects.
     #[must_use]
     pub fn from_runs(clock_mhz: f64, runs: &[(f64, f64)]) -> Self {
         let n = runs.len() as f64;
@@ -40,7 +52,8 @@ impl ClockMeasurement {
         let seconds = runs.iter().map(|run| run.1).sum::<f64>() / n;
         let squares: f64 = runs.iter().map(|run| (run.0 - joules).powi(2)).sum();
         let noise = if runs.len() > 1 {
-            (squares / (n - 1.0) / n).sqrt() / joules
+            let standard_error = (squares / (n - 1.0) / n).sqrt();
+            t_quantile(runs.len() - 1) / CONFIDENCE * standard_error / joules
         } else {
             0.0
         };
@@ -115,6 +128,9 @@ pub struct Curve {
     /// Indices of the points whose energy does not differ significantly from the least energy
     /// (95 % for normal noise), the point of least energy included.
     pub confidence: Vec<usize>,
+    /// Indices of the points for which this cannot be decided, because the noise of the point or
+    /// that of the point of least energy is unknown.
+    pub undecided: Vec<usize>,
     /// The point of the least product of energy and time per item (EDP).
     pub least_edp: Optimum,
     /// The point of the least product of energy and squared time per item (ED²P).
@@ -127,9 +143,16 @@ pub struct Curve {
     pub physical: Vec<PhysicalFit>,
 }
 
-/// Number of standard deviations up to which a difference of energies is not significant: the
-/// two-sided 95 % quantile of the normal distribution.
+/// Number of standard errors up to which a difference of energies is not significant: the two-sided
+/// 95 % quantile of the normal distribution.
 const CONFIDENCE: f64 = 1.96;
+/// Two-sided 95 % quantiles of Student's t distribution with 1, 2, … degrees of freedom.
+/// Source: NIST/SEMATECH, "e-Handbook of Statistical Methods", table 1.3.6.7.2.
+const T_QUANTILES: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
 const OPERATION: &str = "dvfs";
 
 /// Computes the energy curve of a sweep of clocks. `points` are in the order of rising clock.
@@ -160,6 +183,9 @@ pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
     let is_same = |&i: &usize| {
         joules[i] - joules[least] <= CONFIDENCE * error(i).hypot(error(least)) || i == least
     };
+    let is_known = |i: usize| points[i].noise > 0.0;
+    let is_decided = |&i: &usize| i == least || (is_known(i) && is_known(least));
+    let (decided, undecided): (Vec<usize>, Vec<usize>) = (0..points.len()).partition(is_decided);
     // Pareto dominance: another point is at least as good in both and better in one of them.
     let is_beaten = |i: usize| {
         (0..points.len()).any(|j| {
@@ -174,7 +200,8 @@ pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
     Ok(Curve {
         points: points.to_vec(),
         least_energy: at(least),
-        confidence: (0..points.len()).filter(is_same).collect(),
+        confidence: decided.into_iter().filter(is_same).collect(),
+        undecided,
         least_edp: at(least_by(&|i| joules[i] / points[i].rate)),
         least_ed2p: at(least_by(&|i| joules[i] / points[i].rate.powi(2))),
         pareto,
@@ -212,6 +239,12 @@ impl Curve {
             |a: &&PhysicalFit, b: &&PhysicalFit| a.power_r_squared.total_cmp(&b.power_r_squared);
         self.physical.iter().max_by(by_power)
     }
+}
+
+/// Returns the two-sided 95 % quantile of Student's t distribution; for more degrees of freedom
+/// than the table has, the last quantile, which is at most 4 % too large.
+fn t_quantile(n_degrees: usize) -> f64 {
+    T_QUANTILES[n_degrees.clamp(1, T_QUANTILES.len()) - 1]
 }
 
 fn checked(points: &[ClockMeasurement]) -> Result<()> {
@@ -348,6 +381,7 @@ fn stationary(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testdata::Random;
     use proptest::prelude::*;
 
     /// The reference sweep: clocks in MHz, powers in W, rates in items/s.
@@ -386,6 +420,7 @@ mod tests {
         close(curve.least_energy.saving, 0.231, 3);
         close(curve.least_energy.slowdown, 0.208, 3);
         assert_eq!(curve.confidence, [3]);
+        assert_eq!(curve.undecided, [0, 1, 2, 4, 5, 6]);
         assert_eq!(curve.least_edp.clock_mhz, 1202.0);
         assert_eq!(curve.least_ed2p.clock_mhz, 1202.0);
         close(curve.least_edp.joules / 115.0, 0.006654, 4);
@@ -448,8 +483,67 @@ mod tests {
             noise: 0.01,
             ..point
         });
-        let curve = dvfs(&noisy.collect::<Vec<_>>()).unwrap();
-        assert_eq!(curve.confidence, [3, 4]);
+        let mut points: Vec<_> = noisy.collect();
+        let curve = dvfs(&points).unwrap();
+        assert_eq!((curve.confidence, curve.undecided), (vec![3, 4], vec![]));
+        // A point of unknown noise is undecided, and so are all others if the least is unknown.
+        points[4].noise = 0.0;
+        let curve = dvfs(&points).unwrap();
+        assert_eq!((curve.confidence, curve.undecided), (vec![3], vec![4]));
+        points[3].noise = 0.0;
+        let curve = dvfs(&points).unwrap();
+        let others = vec![0, 1, 2, 4, 5, 6];
+        assert_eq!((curve.confidence, curve.undecided), (vec![3], others));
+    }
+
+    #[test]
+    fn quantiles_are_those_of_student() {
+        // Expansion of the quantile in powers of 1/ν (Abramowitz and Stegun 1964, "Handbook of
+        // Mathematical Functions", 26.7.5), which is accurate to 1e-3 from ν = 6 on.
+        let z = 1.959_964_f64;
+        let terms = [
+            (z.powi(3) + z) / 4.0,
+            (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0,
+            (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0,
+        ];
+        for n_degrees in 6..=30 {
+            let nu = f64::from(u32::try_from(n_degrees).unwrap());
+            let t = z + terms[0] / nu + terms[1] / nu.powi(2) + terms[2] / nu.powi(3);
+            let off = (t_quantile(n_degrees) - t).abs();
+            assert!(off < 2e-3, "{n_degrees}: {t}");
+        }
+        // The distribution with one degree of freedom is Cauchy's; the one with two has the
+        // quantile p·√(2 / (1 − p²)).
+        let p = 0.95_f64;
+        let one = (0.5 * std::f64::consts::PI * p).tan();
+        let two = p * (2.0 / (1.0 - p * p)).sqrt();
+        assert!((t_quantile(1) - one).abs() < 1e-3 && (t_quantile(2) - two).abs() < 1e-3);
+        assert_eq!(t_quantile(1000), t_quantile(30));
+    }
+
+    #[test]
+    fn equal_energies_seldom_differ_significantly_however_few_runs_there_are() {
+        const N_TRIALS: u32 = 4000;
+        for n_runs in [2, 3, 5] {
+            let mut random = Random(n_runs);
+            let mut measured = |clock_mhz, joules: f64| {
+                let run = |_| (joules * (1.0 + 0.01 * random.normal()), 1.0);
+                let runs: Vec<_> = (0..n_runs).map(run).collect();
+                ClockMeasurement::from_runs(clock_mhz, &runs)
+            };
+            let mut n_significant = 0;
+            for _ in 0..N_TRIALS {
+                // The third point has far more energy.
+                let points = [(600.0, 100.0), (900.0, 100.0), (1200.0, 1e4)];
+                let points = points.map(|(clock_mhz, joules)| measured(clock_mhz, joules));
+                let curve = dvfs(&points).unwrap();
+                assert!(curve.undecided.is_empty());
+                n_significant +=
+                    u32::from(!(curve.confidence.contains(&0) && curve.confidence.contains(&1)));
+            }
+            let share = f64::from(n_significant) / f64::from(N_TRIALS);
+            assert!(share < 0.05, "{n_runs} runs: {share}");
+        }
     }
 
     #[test]

@@ -69,8 +69,10 @@ pub struct Comparison {
     pub speedup: f64,
     /// Energy per item under the second policy divided by the energy per item under the first.
     pub energy_ratio: f64,
-    /// Bounds on the energy ratio from sampling error alone. The sensor's gain is not included: it
-    /// cancels if both traces are of the same card.
+    /// Bounds on the energy ratio from sampling error alone.
+    ///
+    /// The tolerance of the sensor is not included. If both traces are of the same card, its gain
+    /// cancels. Its offset cancels only if both jobs have the same mean power.
     pub energy_ratio_range: (f64, f64),
 }
 

@@ -185,10 +185,9 @@ impl Calibration {
             .iter()
             .any(|name| name.eq_ignore_ascii_case(architecture));
         let limits = device.limits;
-        let full_w = limits
-            .max_w
-            .or(limits.default_w)
-            .filter(|watts| *watts > 0.0 && watts.is_finite());
+        let is_power = |watts: &f64| *watts > 0.0 && watts.is_finite();
+        let default_w = limits.default_w.filter(is_power);
+        let full_w = limits.max_w.filter(is_power).or(default_w);
         Self::within(if is_compared { &KNOWN } else { &UNKNOWN }, full_w)
     }
 

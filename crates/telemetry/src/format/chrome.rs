@@ -9,7 +9,7 @@
 //! Source: Google, "Trace Event Format".
 
 use super::csv::json;
-use super::{Header, Note, Read, seconds, sorted, text_error};
+use super::{Header, Note, Read, metric_value, seconds, sorted, text_error};
 use crate::trace::{Region, Row, Trace};
 use crate::{Metric, Result, Values};
 use serde_json::{Value, json};
@@ -191,7 +191,7 @@ pub(super) fn read(text: &str) -> Result<Read> {
     let mut trace = read.into_trace(NAME)?;
     for (line, event) in &events {
         if let Err(why) = add(event, &mut trace) {
-            skipped.push(text_error(NAME, *line, why));
+            skipped.push(text_error(NAME, *line, &why));
         }
     }
     Ok(Read {
@@ -201,15 +201,19 @@ pub(super) fn read(text: &str) -> Result<Read> {
 }
 
 /// Adds an event to a trace: a chart (`C`), a region of code (`X`) or a note; ignores other events.
-fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str> {
+fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), String> {
     let time = |key: &str| {
         let time = event[key].as_f64();
         time.and_then(|us| seconds(us / US_PER_S))
             .ok_or("missing or invalid time")
     };
-    let count = |key: &str| {
-        let count = event["args"][key].as_u64();
-        usize::try_from(count.unwrap_or(0)).unwrap_or(0)
+    // Files of older versions have no thread.
+    let count = |key: &str| match &event["args"][key] {
+        Value::Null => Ok(0),
+        count => {
+            let count = count.as_u64().and_then(|count| usize::try_from(count).ok());
+            count.ok_or_else(|| format!("{key} is not a whole number"))
+        }
     };
     match event["ph"].as_str() {
         Some("C") => {
@@ -218,6 +222,12 @@ fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str
                 .and_then(|pid| usize::try_from(pid).ok());
             let device = device.filter(|&device| device < trace.devices.len());
             let (device, time) = (device.ok_or("unknown device")?, time("ts")?);
+            let mut found = vec![];
+            for (name, value) in event["args"].as_object().into_iter().flatten() {
+                if let Some(metric) = Metric::from_name(name) {
+                    found.push((metric, metric_value(metric, Some(value))?));
+                }
+            }
             // The charts of one row are consecutive events, which are merged into one row.
             let last = trace.rows.last();
             if last.is_none_or(|row| (row.device, row.time) != (device, time)) {
@@ -230,18 +240,16 @@ fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str
             let Some(row) = trace.rows.last_mut() else {
                 return Ok(());
             };
-            for (name, value) in event["args"].as_object().into_iter().flatten() {
-                if let (Some(metric), Some(value)) = (Metric::from_name(name), value.as_f64()) {
-                    row.values.set(metric, value);
-                }
+            for (metric, value) in found {
+                row.values.set(metric, value.unwrap_or(f64::NAN));
             }
         }
         Some("X") => trace.regions.push(Region {
             name: event["name"].as_str().unwrap_or("").to_owned(),
             start: time("ts")?,
             end: time("ts")?.saturating_add(time("dur")?),
-            depth: count("depth"),
-            thread: count("thread"),
+            depth: count("depth")?,
+            thread: count("thread")?,
         }),
         _ if event["name"] == NOTE => {
             let note = serde_json::from_value::<Note>(event["args"].clone());

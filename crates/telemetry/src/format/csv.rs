@@ -3,7 +3,7 @@
 //! Method: the header and notes are JSON in lines that begin with `#`, which table readers skip as
 //! comments. Columns are identified by name, so files with fewer or more columns can be read too.
 
-use super::{Header, Note, Read, column, lines, parse_seconds, sorted, text_error};
+use super::{Header, Note, Read, column, lines, not_a_number, parse_seconds, sorted, text_error};
 use crate::trace::{Row, Trace};
 use crate::{Metric, Result, Values};
 use std::fmt::Write as _;
@@ -119,7 +119,7 @@ fn read_row(line: &str, columns: &[Column], trace: &mut Trace) -> std::result::R
             Column::Device => device = cell.parse().ok(),
             Column::Of(metric) if !cell.is_empty() => match cell.parse::<f64>() {
                 Ok(value) if value.is_finite() => values.set(*metric, value),
-                _ => return Err(format!("{metric} is not a finite number")),
+                _ => return Err(not_a_number(*metric)),
             },
             Column::Of(_) | Column::Unknown => {}
         }

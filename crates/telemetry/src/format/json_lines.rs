@@ -4,7 +4,7 @@
 //! are exact to the nanosecond in the first 2^22 s (48 days) of a trace.
 
 use super::csv::json;
-use super::{Header, Note, Read, lines, seconds, sorted, text_error};
+use super::{Header, Note, Read, lines, metric_value, seconds, sorted, text_error};
 use crate::trace::{Row, Trace};
 use crate::{Metric, Result, Values};
 use serde_json::{Map, Value};
@@ -71,9 +71,8 @@ fn read_line(line: &str, trace: &mut Trace) -> std::result::Result<(), String> {
     let device = device.filter(|&device| device < trace.devices.len());
     let mut values = Values::none();
     for metric in Metric::ALL {
-        if let Some(value) = value.get(super::column(metric)).and_then(Value::as_f64) {
-            values.set(metric, value);
-        }
+        let value = metric_value(metric, value.get(super::column(metric)))?;
+        values.set(metric, value.unwrap_or(f64::NAN));
     }
     trace.rows.push(Row {
         device: device.ok_or("unknown device")?,

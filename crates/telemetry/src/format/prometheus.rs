@@ -45,13 +45,21 @@ pub fn write_snapshot(snapshot: &Snapshot) -> String {
     text + &write(&snapshot.trace)
 }
 
-/// Formats the newest values of all devices, and the times of their rows, in s since 1970.
+/// Formats the values of the newest row of each device, and the time of the newest row with a
+/// value, in s since 1970.
+///
+/// A device that is lost has no values, but keeps its time, from which an alert can be computed.
 #[must_use]
 pub fn write(trace: &Trace) -> String {
     let mut text = String::new();
-    let newest: Vec<&Row> = (0..trace.devices.len())
-        .filter_map(|device| trace.rows.iter().rev().find(|row| row.device == device))
-        .collect();
+    let newest_that = |is_wanted: fn(&Row) -> bool| -> Vec<&Row> {
+        let newest_of = |device: usize| {
+            let mut rows = trace.rows.iter().rev();
+            rows.find(|row| row.device == device && is_wanted(row))
+        };
+        (0..trace.devices.len()).filter_map(newest_of).collect()
+    };
+    let newest = newest_that(|_| true);
     for metric in Metric::ALL {
         let name = name(metric);
         let mut has_begun = false;
@@ -75,8 +83,7 @@ pub fn write(trace: &Trace) -> String {
             let _ = writeln!(text, "{name}{{{labels}}} {value}");
         }
     }
-    let has_value = |row: &&&Row| row.values.iter().next().is_some();
-    for (index, row) in newest.iter().filter(has_value).enumerate() {
+    for (index, row) in newest_that(Row::has_value).into_iter().enumerate() {
         if index == 0 {
             let help = "Time of the newest row with a value, in s since 1970.";
             let _ = writeln!(

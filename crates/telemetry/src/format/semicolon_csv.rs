@@ -112,12 +112,14 @@ pub(super) fn read(text: &str, limits: DeviceLimits) -> Result<Read> {
         ] {
             values.set(metric, value.unwrap_or(f64::NAN));
         }
-        // The wall clock may have been set back, so that the difference is negative. Such a row
-        // gets the time of the row before.
         let time_s = time.unwrap_or(0.0) - began_s;
         // An f64 resolves about a microsecond in seconds since 1970; round away the remaining
         // digits.
-        let time = seconds((time_s * US_PER_S).round() / US_PER_S).unwrap_or(trace.duration());
+        let time = seconds((time_s * US_PER_S).round() / US_PER_S).unwrap_or_default();
+        // The wall clock may have been set back, even to a time before the first row. Until the
+        // clock has caught up, rows get the time of the row before: in the order of their own
+        // times, they would mix with earlier rows, and the energy counter would fall.
+        let time = time.max(trace.duration());
         trace.rows.push(Row {
             device: 0,
             time,

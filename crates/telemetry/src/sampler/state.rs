@@ -51,6 +51,8 @@ pub(super) struct Sampling {
     overhead: Overhead,
     /// The newest row of each device.
     newest: Vec<Option<Row>>,
+    /// The newest row with a value of each device.
+    newest_with_value: Vec<Option<Row>>,
     capacity: usize,
     /// Number of times that memory was thinned.
     n_thinned: u64,
@@ -83,6 +85,7 @@ impl Sampling {
             source,
             capacity: capacity.max(2 * selected.len()),
             newest: vec![None; selected.len()],
+            newest_with_value: vec![None; selected.len()],
             selected,
             trace,
             sinks,
@@ -178,6 +181,9 @@ impl Sampling {
                 values: reading.values,
             };
             self.each_sink(|sink, trace| sink.row(trace, &row));
+            if row.has_value() {
+                self.newest_with_value[device] = Some(row);
+            }
             let last = self.newest[device].replace(row);
             if is_edge || last.is_none_or(|last| slot_of(last.time, slot) < slot_of(time, slot)) {
                 self.trace.rows.push(row);
@@ -316,6 +322,19 @@ impl Sampling {
     /// Returns a trace with the newest row of each device only.
     pub(super) fn latest(&self) -> Trace {
         let mut rows: Vec<Row> = self.newest.iter().copied().flatten().collect();
+        rows.sort_by_key(|row| row.time);
+        self.trace.with_rows(rows)
+    }
+
+    /// Returns [`Self::latest`] with the newest row with a value of each device whose newest row
+    /// has none.
+    pub(super) fn latest_with_values(&self) -> Trace {
+        let without = |newest: &Option<Row>| newest.is_some_and(|row| !row.has_value());
+        let pairs = self.newest.iter().zip(&self.newest_with_value);
+        let earlier = pairs.filter_map(|(newest, valued)| valued.filter(|_| without(newest)));
+        let mut rows: Vec<Row> = earlier
+            .chain(self.newest.iter().copied().flatten())
+            .collect();
         rows.sort_by_key(|row| row.time);
         self.trace.with_rows(rows)
     }

@@ -3,9 +3,11 @@
 use super::*;
 use crate::energy::N_ESTIMATES;
 use crate::format::prometheus;
-use crate::synthetic::{Board, Gpu, Model, PowerProfile, Reporting, Scenario, Synthetic};
+use crate::synthetic::{
+    Board, FaultRule, Gpu, Model, PowerProfile, Reporting, Scenario, Synthetic,
+};
 use crate::trace::Region;
-use crate::{Calibration, Ledger};
+use crate::{Calibration, Ledger, Row};
 
 /// Returns a model of eight A100 boards.
 fn boards() -> Synthetic {
@@ -87,6 +89,32 @@ fn a_ledger_that_is_late_is_dropped() {
     let before = sampling.trace.clone();
     sampling.thin(late.sum_up(), ticket);
     assert_eq!(sampling.trace, before);
+}
+
+#[test]
+fn a_snapshot_has_the_newest_values_of_a_lost_device() {
+    let mut scenario = Scenario::from_boards(&[Board::T4; 2]);
+    scenario.faults.push(FaultRule::lost(1, 500));
+    let source = Synthetic::new(Model::new(scenario).unwrap());
+    let mut sampling = Sampler::new(source).begin().unwrap();
+    for round in 0..10 {
+        let due = INTERVAL * round;
+        sampling.tick(due, || due);
+    }
+    let trace = sampling.latest_with_values();
+    let is_lost = |row: &&Row| row.device == 1;
+    let rows: Vec<&Row> = trace.rows.iter().filter(is_lost).collect();
+    let [valued, newest] = rows[..] else {
+        panic!("{rows:?}")
+    };
+    assert!(valued.has_value() && !newest.has_value());
+    assert_eq!(newest.time, INTERVAL * 9);
+    assert_eq!(trace.device_rows(0).count(), 1);
+    assert_eq!(sampling.latest().rows.len(), 2);
+    let time_s = trace.began_unix_ns as f64 / 1e9 + valued.time.as_secs_f64();
+    let scraped = prometheus::write(&trace);
+    let expected = format!("timestamp_seconds{{device=\"1\",name=\"Tesla T4\"}} {time_s:.3}\n");
+    assert!(scraped.contains(&expected), "{scraped}");
 }
 
 #[test]

@@ -214,6 +214,25 @@ fn the_seed_dialect_is_the_scripts() {
 }
 
 #[test]
+fn rows_of_a_clock_that_was_set_back_keep_their_order() {
+    let mut text = format!("{}\n", format::SEMICOLON_CSV_HEADER);
+    // The clock is set back by 0.5 s before the fourth row, and to a time before the first row
+    // before the sixth.
+    for (time_s, energy_kj) in [(0.0, 0.0), (1.0, 0.1), (2.0, 0.2), (1.5, 0.3), (2.5, 0.4)]
+        .into_iter()
+        .chain([(-3.0, 0.5), (3.0, 0.6)])
+    {
+        text += &format!("{:.6};;;;;;{energy_kj}\n", 1_700_000_000.0 + time_s);
+    }
+    let read = format::read(text.as_bytes()).unwrap();
+    assert!(read.skipped.is_empty(), "{:?}", read.skipped);
+    let series = read.trace.series(0, Metric::Energy);
+    let times: Vec<f64> = series.iter().map(|point| point.0).collect();
+    assert_eq!(times, [0.0, 1.0, 2.0, 2.0, 2.5, 2.5, 3.0]);
+    assert!(series.is_sorted_by(|a, b| a.1 < b.1), "{series:?}");
+}
+
+#[test]
 fn a_share_beyond_the_numbers_is_missing_and_its_row_is_read_again() {
     let mut trace = trace();
     trace.devices[0].limits.set_w = Some(1e-3);
@@ -248,6 +267,68 @@ fn prometheus_text_has_the_newest_row_of_each_device() {
             text.contains(&format!("{label}kind=\"gpu\",name=\"{name}\"")),
             "{text}"
         );
+    }
+}
+
+#[test]
+fn prometheus_text_keeps_the_time_of_a_lost_device() {
+    let name = "telemetry_last_sample_timestamp_seconds";
+    let times = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| line.starts_with(name));
+        lines.map(str::to_owned).collect()
+    };
+    let mut trace = trace();
+    let known = times(&prometheus::write(&trace));
+    assert_eq!(known.len(), trace.devices.len());
+    for device in 0..trace.devices.len() {
+        trace.rows.push(Row {
+            device,
+            time: trace.duration() + Duration::from_secs(1),
+            values: Values::none(),
+        });
+    }
+    let text = prometheus::write(&trace);
+    assert_eq!(times(&text), known);
+    // No old value is reported.
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    assert_eq!(lines.count(), known.len());
+}
+
+#[test]
+fn a_value_of_another_type_than_a_number_skips_its_line() {
+    let trace = trace();
+    let energy = trace.rows[0].values.get(Metric::Energy).unwrap();
+    let number = serde_json::Value::from(energy).to_string();
+    for (dialect, name) in [
+        (Dialect::Csv, ""),
+        (Dialect::JsonLines, "\"energy_J\":"),
+        (Dialect::ChromeTrace, "\"energy\":"),
+    ] {
+        let text = format::write(&trace, dialect);
+        let number = if dialect == Dialect::Csv {
+            energy.to_string()
+        } else {
+            number.clone()
+        };
+        let read_with = |other: &str| {
+            let value = format!("{name}{number}");
+            assert!(text.contains(&value), "{value} {text}");
+            let changed = text.replacen(&value, &format!("{name}{other}"), 1);
+            format::read(changed.as_bytes()).unwrap()
+        };
+        // A missing value is no error.
+        let missing = if dialect == Dialect::Csv { "" } else { "null" };
+        let read = read_with(missing);
+        assert!(read.skipped.is_empty(), "{dialect:?} {:?}", read.skipped);
+        assert_eq!(read.trace.rows[0].values.get(Metric::Energy), None);
+        for other in ["\"x\"", "true", "[1]", "{}"] {
+            let read = read_with(other);
+            let [skipped] = &read.skipped[..] else {
+                panic!("{dialect:?} {other}: {:?}", read.skipped)
+            };
+            let why = skipped.to_string();
+            assert!(why.contains("energy is not a finite number"), "{why}");
+        }
     }
 }
 

@@ -150,7 +150,10 @@ impl Tensor {
                 let chosen = inputs[0].select(cotangent, 0.0);
                 vec![None, Some(chosen), Some(inputs[0].select(0.0, cotangent))]
             }
-            Op::Cast => vec![Some(cotangent.cast(inputs[0].0.dtype))],
+            Op::Cast => {
+                let dtype = cotangent_type(inputs[0].0.dtype);
+                vec![Some(cotangent.cast(dtype))]
+            }
             Op::Surrogate => vec![None, Some(cotangent.clone())],
             Op::Reshape => vec![Some(cotangent.reshape(&inputs[0].0.shape))],
             Op::Pad { before, .. } => vec![Some(unpadded(cotangent, before, &inputs[0].0.shape))],
@@ -191,6 +194,15 @@ impl Tensor {
                 vec![share]
             }
         }
+    }
+}
+
+/// Returns the type in which the cotangent of a tensor is computed. An `f16` has no arithmetic, so
+/// its cotangent is an `f32`, and the gradient is rounded once, at the end.
+pub(crate) fn cotangent_type(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 => DType::F32,
+        _ => dtype,
     }
 }
 

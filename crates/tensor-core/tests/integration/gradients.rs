@@ -369,22 +369,21 @@ fn gradients_can_be_stopped_and_replaced() {
 #[test]
 fn what_has_no_gradient_is_an_error() {
     let x = Tensor::from_array(array![1.0_f32, 2.0]);
+    let line = line!() + 1;
+    let error = grad(&x, &[&x]).unwrap_err();
     assert!(matches!(
-        grad(&x, &[&x]),
-        Err(Error::NotAScalar {
+        error.root(),
+        Error::NotAScalar {
             operation: "grad",
             ..
-        })
+        }
     ));
+    assert_eq!(error.location().unwrap().line(), line);
     let whole = Tensor::arange(3);
-    assert!(matches!(
-        grad(&whole.sum(..), &[&x]),
-        Err(Error::NotDifferentiable { .. })
-    ));
-    assert!(matches!(
-        grad(&x.sum(..), &[&whole]),
-        Err(Error::NotDifferentiable { .. })
-    ));
+    for (loss, wrt) in [(whole.sum(..), &x), (x.sum(..), &whole)] {
+        let error = grad(&loss, &[wrt]).unwrap_err();
+        assert!(matches!(error.root(), Error::NotDifferentiable { .. }));
+    }
     let wrong = &x + Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
     assert!(grad(&wrong.sum(..), &[&x]).is_err());
 }
@@ -397,4 +396,47 @@ fn a_deep_chain_is_differentiated_without_recursion() {
         y = &y * 1.0001 + 0.001;
     }
     assert!(grad(&y.sum(..), &[&x]).is_ok());
+}
+
+#[test]
+fn gradients_of_halves_are_those_of_floats_rounded_once() {
+    let host = Host::new();
+    let halves = Tensor::from_vec(&[2, 3], numbers(&[2, 3], 1)).cast(DType::F16);
+    let halves = halves.realize(&host).unwrap();
+    let floats = halves.cast(DType::F32).realize(&host).unwrap();
+    let is_first = Tensor::arange(3).lt(1);
+    let index = Tensor::from_array(array![1, 0, 1, -1]);
+    let views: [(&str, &dyn Fn(&Tensor) -> Tensor); 8] = [
+        ("itself", &|x| x.clone()),
+        ("broadcast", &|x| x.broadcast_to(&[4, 2, 3])),
+        ("slice", &|x| x.slice(1, 1..3)),
+        ("pad", &|x| {
+            x.pad(0, 1, 2, Tensor::zeros(&[], x.dtype().unwrap()))
+        }),
+        ("window", &|x| x.window(1, 2, 1)),
+        ("gather", &|x| x.gather(&index, 0)),
+        ("concat", &|x| Tensor::concat(&[x, x], 0)),
+        ("select", &|x| is_first.select(x, &x.slice(0, 1..2))),
+    ];
+    for (name, view) in views {
+        let gradient = |x: &Tensor| {
+            let wide = view(x).cast(DType::F32);
+            let again = view(x).cast(DType::F32).sin();
+            let loss = (&wide * &again * weights(&wide).cast(DType::F32)).sum(..);
+            let gradient = grad(&loss, &[x]).unwrap().remove(0);
+            assert_eq!(gradient.dtype().unwrap(), x.dtype().unwrap(), "{name}");
+            gradient.cast(DType::F16).cast(DType::F32)
+        };
+        let [of_halves, of_floats] = [&halves, &floats].map(|x| gradient(x).eval::<f32>(&host));
+        assert_eq!(of_halves.unwrap(), of_floats.unwrap(), "{name}");
+    }
+    // The cotangent of a half in the middle of a program is not rounded.
+    let rounded = floats.cast(DType::F16).cast(DType::F32);
+    let slope = |x: &Tensor| {
+        grad(&(x * 0.1 / 3.0).sum(..), &[&floats])
+            .unwrap()
+            .remove(0)
+    };
+    let [through, direct] = [&rounded, &floats].map(|x| slope(x).eval::<f32>(&host).unwrap());
+    assert_eq!(through, direct);
 }

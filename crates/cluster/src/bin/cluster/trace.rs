@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use telemetry::format::{Dialect, Writer};
 use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
-use telemetry::{POST_ROLL, Running, Sampler, SpanReport};
+use telemetry::{POST_ROLL, Running, Sampler, Source as _, SpanReport};
 
 /// The operation in messages of errors.
 const OPERATION: &str = "trace";
@@ -90,12 +90,19 @@ fn sampler(options: &TraceOptions, folder: &Path, host: &str) -> Result<Running>
         .as_deref()
         .map_or_else(Nvml::open, Nvml::open_at);
     let sampler = match nvml {
-        Ok(nvml) => Sampler::new(nvml),
         // A library that was named has no replacement.
-        Err(error) if options.nvml.is_some() => return Err(error.into()),
-        Err(no_gpu) => match Rapl::open() {
+        named if options.nvml.is_some() => Sampler::new(named?),
+        // A driver without GPUs is no source: sampling it would end at once.
+        Ok(nvml) if !nvml.devices().is_empty() => Sampler::new(nvml),
+        without_gpu => match Rapl::open() {
             Ok(rapl) => Sampler::new(rapl),
-            Err(no_cpu) => bail!("host {host} has nothing to sample: {no_gpu}; {no_cpu}"),
+            Err(no_cpu) => {
+                let no_gpu = without_gpu.map_or_else(
+                    |error| error.to_string(),
+                    |_| "Nvml::open: the driver has no GPU".to_owned(),
+                );
+                bail!("host {host} has nothing to sample: {no_gpu}; {no_cpu}")
+            }
         },
     };
     let shown = folder.display();

@@ -397,3 +397,33 @@ fn a_device_without_power_and_energy_has_idle_times_and_no_energies() {
     assert!(found.periods.iter().all(|period| period.joules.is_none()));
     assert!(!found.to_string().contains(" J"), "{found}");
 }
+
+#[test]
+fn a_failed_read_of_memory_does_not_change_whether_memory_is_held() {
+    // Of 100 GB, 1 GB is the driver's own use and 4 GB are held by a program.
+    for (used, is_held) in [(1e9, false), (4e9, true)] {
+        let mut trace = squares(Board::T4, 4.0, 0.5, 20);
+        for row in &mut trace.rows {
+            row.values.set(Metric::MemoryTotal, 100e9);
+            row.values.set(Metric::MemoryUsed, used);
+        }
+        let whole = idle_periods(&trace, 0).unwrap();
+        let shares = whole.shares;
+        let (all, none) = if is_held {
+            (shares.idle_held, shares.idle)
+        } else {
+            (shares.idle, shares.idle_held)
+        };
+        assert!(all.value > 0.4 && none.value == 0.0, "{whole}");
+        // The first rows, and later rows by turns, lack one of the two values.
+        for (i, row) in trace.rows.iter_mut().enumerate() {
+            let missing = match i % 4 {
+                0 => Metric::MemoryUsed,
+                1 => Metric::MemoryTotal,
+                _ => continue,
+            };
+            row.values.set(missing, f64::NAN);
+        }
+        assert_eq!(idle_periods(&trace, 0).unwrap(), whole);
+    }
+}

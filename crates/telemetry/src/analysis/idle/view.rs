@@ -10,7 +10,7 @@ use crate::analysis::estimate::Estimate;
 use crate::analysis::periodicity::{Periodicity, periodicity_of};
 use crate::energy::{CLOCK, COUNTER_PERIODS_S, Cell, SLOWEST_COUNTER_S, Visibility};
 use crate::updates::{self, PeriodBounds, Update, held_s, median, row_interval_s};
-use crate::{Calibration, Fault, Method, Metric, Result, SensorClass, Trace};
+use crate::{Calibration, Fault, Method, Metric, Result, Row, SensorClass, Trace};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -308,15 +308,27 @@ impl<'a> RowWindow<'a> {
 
     /// Returns the times, in s, at which the state of memory changes, each with whether memory is
     /// held from then on. The first entry is the state at the start of the trace.
+    ///
+    /// A row without memory in use changes nothing: one failed call frees no memory. Rows before
+    /// the first value have the state of that value. The total is a constant of the device, so a
+    /// missing total is that of an earlier row or, before any total, the first total of the trace.
     fn held_changes(&self) -> Vec<(f64, bool)> {
+        let rows = self.trace.device_rows(self.device);
+        let total_of = |row: &Row| row.values.get(Metric::MemoryTotal);
+        let mut total = rows.clone().find_map(total_of).unwrap_or(0.0);
         let mut changes: Vec<(f64, bool)> = vec![];
-        for row in self.trace.device_rows(self.device) {
-            let total = row.values.get(Metric::MemoryTotal).unwrap_or(0.0);
-            let used = row.values.get(Metric::MemoryUsed).unwrap_or(0.0);
+        for row in rows.clone() {
+            total = total_of(row).unwrap_or(total);
+            let Some(used) = row.values.get(Metric::MemoryUsed) else {
+                continue;
+            };
             let is_held = used > HELD_BYTES.max(HELD_SHARE * total);
             if changes.last().is_none_or(|last| last.1 != is_held) {
                 changes.push((row.time.as_secs_f64(), is_held));
             }
+        }
+        if let (Some(first), Some(row)) = (changes.first_mut(), rows.clone().next()) {
+            first.0 = row.time.as_secs_f64();
         }
         changes
     }

@@ -152,11 +152,9 @@ fn runs_of(file: &Path, items: f64, select: &Select) -> Result<Vec<(f64, (f64, f
         "dvfs: {shown} has {} devices (expected 1; --gpu selects one)",
         trace.devices.len()
     );
-    let mut windows: Vec<_> = trace
-        .regions
-        .iter()
-        .map(|region| region.start..region.end)
-        .collect();
+    // A nested region is a part of a run.
+    let outer = trace.regions.iter().filter(|region| region.depth == 0);
+    let mut windows: Vec<_> = outer.map(|region| region.start..region.end).collect();
     if windows.is_empty() {
         windows.push(window(&trace, 0));
     }
@@ -240,6 +238,7 @@ fn curve_in_json(curve: &Curve, n_runs: &[usize], limited: Option<(f64, Optimum)
         "points": points.collect::<Vec<_>>(),
         "least_energy": optimum(&curve.least_energy),
         "least_energy_clocks_mhz": clocks(&curve.confidence),
+        "undecided_clocks_mhz": clocks(&curve.undecided),
         "least_edp": optimum(&curve.least_edp),
         "least_ed2p": optimum(&curve.least_ed2p),
         "pareto_clocks_mhz": clocks(&curve.pareto),
@@ -283,14 +282,19 @@ fn curve_in_words(curve: &Curve, n_runs: &[usize], limited: Option<(f64, Optimum
     if let Some((percent, it)) = &limited {
         optimum(&format!("least energy, at most {percent} % slower"), it);
     }
-    let same: Vec<String> = curve
-        .confidence
-        .iter()
-        .filter(|&&at| at != curve.least_energy.at)
-        .map(|&at| format!("{:.0}", curve.points[at].clock_mhz))
-        .collect();
-    if !same.is_empty() {
-        let _ = writeln!(said, "not significantly worse: {} MHz", same.join(", "));
+    for (name, places) in [
+        ("not significantly worse", &curve.confidence),
+        (
+            "unknown whether worse (fewer than two different runs)",
+            &curve.undecided,
+        ),
+    ] {
+        let others = places.iter().filter(|&&at| at != curve.least_energy.at);
+        let clocks = others.map(|&at| format!("{:.0}", curve.points[at].clock_mhz));
+        let clocks: Vec<String> = clocks.collect();
+        if !clocks.is_empty() {
+            let _ = writeln!(said, "{name}: {} MHz", clocks.join(", "));
+        }
     }
     if let Some(fit) = curve.best_physical() {
         let minimum = fit.minimum_mhz.map_or_else(

@@ -270,7 +270,7 @@ fn gaps(trace: &Trace, device: usize) -> Vec<Gap> {
         .collect();
     distances.sort_unstable();
     let usual = distances.get(distances.len() / 2).copied();
-    let longest = PAUSE.max(usual.unwrap_or_default() * PAUSE_ROWS);
+    let longest = PAUSE.max(usual.unwrap_or_default().saturating_mul(PAUSE_ROWS));
     let mut gaps: Vec<Gap> = vec![];
     for (idx, row) in rows.iter().enumerate() {
         let open = gaps.last_mut().filter(|gap| gap.end.is_none());

@@ -33,7 +33,7 @@ use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Model, PowerProfile, Quantity, Scenario, Synthetic};
 use telemetry::{
-    EnergyTotal, Failure, Metric, POST_ROLL, Running, Sampler, Select, Snapshot, Trace,
+    EnergyTotal, Failure, Metric, POST_ROLL, Running, Sampler, Select, Snapshot, Source, Trace,
 };
 use tool_io::{check_replaceable, output, replace_file};
 
@@ -206,14 +206,21 @@ fn sampler(settings: &Settings) -> Result<Sampler> {
         Input::Demo => Sampler::new(demo()?),
         Input::File(file) => bail!("{} is a recorded file", file.display()),
         Input::Any => match nvml() {
-            Ok(nvml) => Sampler::new(nvml),
             // An explicitly named library has no fallback.
-            Err(error) if settings.nvml.is_some() => return Err(error.into()),
-            Err(no_gpu) => match Rapl::open() {
+            named if settings.nvml.is_some() => Sampler::new(named?),
+            // A driver without GPUs is no source: sampling it would end at once.
+            Ok(nvml) if !nvml.devices().is_empty() => Sampler::new(nvml),
+            without_gpu => match Rapl::open() {
                 Ok(rapl) => Sampler::new(rapl),
-                Err(no_cpu) => bail!(
-                    "no source to sample: {no_gpu}; {no_cpu} (see `cargo xtask doctor`; `cargo xtask demo` runs without a GPU)"
-                ),
+                Err(no_cpu) => {
+                    let no_gpu = without_gpu.map_or_else(
+                        |error| error.to_string(),
+                        |_| "Nvml::open: the driver has no GPU".to_owned(),
+                    );
+                    bail!(
+                        "no source to sample: {no_gpu}; {no_cpu} (see `cargo xtask doctor`; `cargo xtask demo` runs without a GPU)"
+                    )
+                }
             },
         },
     })

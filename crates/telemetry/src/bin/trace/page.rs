@@ -9,6 +9,7 @@ mod tables;
 
 use std::fmt::Write;
 use std::ops::Range;
+use std::time::Duration;
 
 use anyhow::Result;
 use charts::{Ink, escape, units};
@@ -73,7 +74,7 @@ pub(crate) fn trace_page(found: &Findings<'_>) -> Result<String> {
     body += &regions(found);
     body += &costs(trace);
     let rows = trace.rows.len();
-    let footer = format!("Page made {} from {rows} rows in memory.", charts::now());
+    let footer = format!("Page created {} from {rows} rows in memory.", charts::now());
     Ok(charts::page("Trace", &body, &footer))
 }
 
@@ -124,7 +125,7 @@ fn overview(found: &Findings<'_>) -> Result<String> {
     let total = Line {
         name: String::new(),
         ink: Ink::Text,
-        parts: total_power(found.trace, columns),
+        parts: total_power(found, columns),
         band: vec![],
     };
     let mut strips = vec![Strip {
@@ -191,8 +192,8 @@ fn columns(found: &Findings<'_>) -> usize {
 fn time_s(trace: &Trace) -> Range<f64> {
     let start_s = trace.rows.first().map_or(0.0, |row| row.time.as_secs_f64());
     let end_s = trace.duration().as_secs_f64();
-    // An empty range cannot be drawn.
-    start_s..end_s.max(start_s + 1e-3)
+    // An empty range cannot be drawn. Late times resolve no millisecond.
+    start_s..end_s.max(start_s + 1e-3_f64.max(1e-9 * start_s))
 }
 
 /// Returns the outermost regions of a trace for a chart.
@@ -240,7 +241,9 @@ fn parts(
             Some(value) => part.push((time_s, value)),
             None => end(&mut part, time_s),
         }
-        if gaps.iter().any(|gap| gap.start == time_s) {
+        // The last reading before a gap of this device is at the start of the gap. In a total, that
+        // of another device may be slightly later, because devices are read one after the other.
+        if gaps.iter().any(|gap| gap.contains(&time_s)) {
             end(&mut part, time_s);
         }
     }
@@ -285,8 +288,9 @@ fn power_line(found: &Findings<'_>, device: usize) -> Option<Line> {
 }
 
 /// Returns the sum of the power of all devices that report power, in steps; a time at which one of
-/// them has no reading is a gap.
-fn total_power(trace: &Trace, columns: usize) -> Vec<Vec<(f64, f64)>> {
+/// them has no reading is a gap, and so is a pause of sampling.
+fn total_power(found: &Findings<'_>, columns: usize) -> Vec<Vec<(f64, f64)>> {
+    let trace = found.trace;
     let metrics: Vec<_> = (0..trace.devices.len())
         .map(|device| power_metric(trace, device))
         .collect();
@@ -306,7 +310,11 @@ fn total_power(trace: &Trace, columns: usize) -> Vec<Vec<(f64, f64)>> {
             readings.push((row.time.as_secs_f64(), sum));
         }
     }
-    parts(&readings, &[], columns)
+    let gaps: Vec<_> = reporting
+        .iter()
+        .flat_map(|&device| gaps(trace, &found.devices[device]))
+        .collect();
+    parts(&readings, &gaps, columns)
 }
 
 /// Returns the energy of a device from the start of its window on, with its interval.
@@ -316,7 +324,10 @@ fn energy_line(found: &Findings<'_>, device: usize) -> Option<(Line, f64, &'stat
     let many = u32::try_from(found.devices.len()).unwrap_or(1);
     let n_points = (ENERGIES / many).max(8);
     let at = |step: u32| {
-        let end = window.start + length.mul_f64(f64::from(step) / f64::from(n_points));
+        let share = f64::from(step) / f64::from(n_points);
+        // The product of a length near the limit of its type may be rounded up beyond the limit.
+        let passed = Duration::try_from_secs_f64(share * length.as_secs_f64()).unwrap_or(length);
+        let end = window.start.saturating_add(passed);
         let energy = found.trace.energy(device, window.start..end)?;
         Some((end.as_secs_f64(), energy.joules, energy.interval))
     };
@@ -465,7 +476,6 @@ fn summary(found: &Findings<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
     use telemetry::Sampler;
     use telemetry::synthetic::{Board, Model, PowerProfile, Quantity, Scenario, Synthetic};
 
@@ -533,7 +543,8 @@ mod tests {
     #[test]
     fn lines_end_where_readings_end_and_the_total_of_power_is_that_of_all_devices() {
         let mut trace = recorded(&[Board::V100; 2], Duration::from_secs(30));
-        let total = total_power(&trace, COLUMNS);
+        let total_of = |trace: &Trace| total_power(&Findings::new(trace, false), COLUMNS);
+        let total = total_of(&trace);
         assert_eq!(total.len(), 1);
         let highest = total[0].iter().map(|point| point.1).fold(0.0, f64::max);
         assert!((highest - 320.0).abs() < 20.0, "{highest}");
@@ -554,12 +565,21 @@ mod tests {
         assert_eq!(power.parts.len(), 2);
         assert_eq!(power.parts[0].last().unwrap().0, 10.0);
         assert_eq!(power.parts[1][0].0, 12.0);
-        assert_eq!(total_power(&trace, COLUMNS).len(), 2);
+        assert_eq!(total_power(&found, COLUMNS).len(), 2);
         assert!(
             trace_page(&found)
                 .unwrap()
                 .contains("No readings from 10.0 s to 12.0 s.")
         );
+        // After a pause of sampling, in which the second device is read a moment after the first.
+        let moment = Duration::from_millis(1);
+        trace.rows.retain(|row| !(from..to).contains(&row.time));
+        for row in trace.rows.iter_mut().filter(|row| row.device == 1) {
+            row.time += moment;
+        }
+        let total = total_of(&trace);
+        assert_eq!(total.len(), 2);
+        assert!(total[0].last().unwrap().0 < 10.0 && total[1][0].0 >= 12.0);
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn disturbed(random: &mut Random, every_s: f64, lasts_s: f64) -> Vec<f64> {
     times_s
 }
 
-fn trial(load: &PowerProfile, reported: Reported, period_bounds: Rhythm, n: usize) -> Trial {
+fn trial(load: &PowerProfile, reported: Reported, reads: Rhythm, n: usize) -> Trial {
     let mut random = Random(n as u64);
     let mut runs = vec![];
     for _ in 0..n {
@@ -58,7 +58,7 @@ fn trial(load: &PowerProfile, reported: Reported, period_bounds: Rhythm, n: usiz
         let phase_s = random.uniform();
         let from_s = random.between(2.5, 3.5);
         let to_s = from_s + random.between(1.0, 2.0);
-        let trace = match period_bounds {
+        let trace = match reads {
             Rhythm::Regular => sampled(load, reported, phase_s, every_s, to_s + 1.5),
             Rhythm::Disturbed => {
                 let times_s = disturbed(&mut random, every_s, to_s + 1.5);
@@ -72,7 +72,7 @@ fn trial(load: &PowerProfile, reported: Reported, period_bounds: Rhythm, n: usiz
             &Calibration::known(1.0),
         );
         // If most of a window was missed, there is no energy.
-        assert!(energy.is_some() || period_bounds == Rhythm::Disturbed);
+        assert!(energy.is_some() || reads == Rhythm::Disturbed);
         runs.extend(energy.map(|energy| (energy, load.energy_j(from_s, to_s))));
     }
     assert!(runs.len() > n * 9 / 10, "{} of {n}", runs.len());
@@ -112,12 +112,12 @@ pub(super) fn is_full() -> bool {
     std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1")
 }
 
-fn check_coverage(period_bounds: Rhythm, n: usize, n_alias: usize) {
+fn check_coverage(reads: Rhythm, n: usize, n_alias: usize) {
     let check = |reported| {
         for (load_name, load) in loads() {
             let is_alias = load_name.starts_with("alias");
             let n = if is_alias { n_alias } else { n };
-            let found = trial(&load, reported, period_bounds, n);
+            let found = trial(&load, reported, reads, n);
             let what = format!("{:>12} {load_name:<14}", name(reported));
             eprintln!(
                 "{what} error {:5.2} % {:5.2} %; interval {:.3} {:6.1} %; likely {:.3} {:6.1} %",

@@ -54,6 +54,11 @@ fn a_limit_that_is_no_power_is_unknown() {
     for limit_w in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let found = Calibration::for_device(&board("Ampere", Some(limit_w)));
         assert_eq!(found, unknown, "{limit_w} W");
+        // The default limit takes its place.
+        let mut both = board("Ampere", Some(limit_w));
+        both.limits.default_w = Some(75.0);
+        let known = Calibration::for_device(&board("Ampere", Some(75.0)));
+        assert_eq!(Calibration::for_device(&both), known, "{limit_w} W");
     }
 }
 
