@@ -11,9 +11,9 @@
 //! of `D` at crossings of the densities or of the distribution functions. To leading order these
 //! values are small differences of numbers near 1, which would lose six digits for `k = 1e6`; the
 //! formulas here avoid that cancellation.
-//! Accuracy: 1e-12 relative for `k` from 0.03125 to 1e6, tested against golden values. The functions
-//! support `k` from 1e-6 to 1e15. Beyond the golden values, tests check only that the distances keep
-//! their order and decrease with `k`, and the bounds of the Kolmogorov distance.
+//! Accuracy: 1e-12 relative for `k` from 0.03125 to 1e6, tested against golden values. The
+//! functions support `k` from 1e-6 to 1e15. Beyond the golden values, tests check only that the
+//! distances keep their order and decrease with `k`, and the bounds of the Kolmogorov distance.
 //! Source: the limits: Feller 1971, "An introduction to probability theory" II, XVI.4, the
 //! Edgeworth expansion; closed forms and bounds: our derivation, checked by quadrature.
 //!

@@ -86,11 +86,10 @@ mod sealed {
 ///
 /// Cost: for a matrix game, iterations of learning and linear algebra in floats; if these find no
 /// equilibrium, and for a tree, one linear program in floats and one for its dual. Then an exact
-/// solution of a basis, whose time grows with the number of digits of the payoffs. The uniqueness of
-/// a matrix game's strategies may need two further linear programs. If the payoffs of one game
-/// differ by
-/// hundreds of orders of magnitude, the floating-point guess is useless. Exact exchanges then find
-/// the basis, and their number may exceed the limit on steps.
+/// solution of a basis, whose time grows with the number of digits of the payoffs. The uniqueness
+/// of a matrix game's strategies may need two further linear programs. If the payoffs of one game
+/// differ by hundreds of orders of magnitude, the floating-point guess is useless. Exact exchanges
+/// then find the basis, and their number may exceed the limit on steps.
 ///
 /// # Errors
 /// [`Error::TooLarge`](crate::Error::TooLarge) if the program has more than 2^20 coefficients, or a

@@ -220,10 +220,10 @@ pub fn write_nfg(game: &(impl StrategicGame + ?Sized)) -> String {
 /// numbered from 1 in the order of [`Tree::information_sets`]. Each set is described at every
 /// occurrence, because not every program remembers earlier descriptions.
 ///
-/// [`read_efg`] reads the file back as an equal tree if the file is within the limits above, and the
-/// tree's information sets are in depth-first order and each of them has a node: the format has no
-/// place for a set without a node. Names are written unchanged, although some
-/// programs reject names with line breaks or equal names of two sets of a player.
+/// [`read_efg`] reads the file back as an equal tree if the file is within the limits above, and
+/// the tree's information sets are in depth-first order and each of them has a node: the format has
+/// no place for a set without a node. Names are written unchanged, although some programs reject
+/// names with line breaks or equal names of two sets of a player.
 #[must_use]
 pub fn write_efg(tree: &Tree) -> String {
     efg::write(tree)

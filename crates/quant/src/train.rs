@@ -10,9 +10,10 @@
 //! kinds of levels. A start from random weights is possible, too: with 1 bit on MNIST and as many
 //! epochs in all, the accuracy was 99.22 % from random weights and 99.10 % after the switch (one
 //! seed, record `2026-11-28t20-31-30z-amd-epyc-2.json`).
-//! Accuracy: the same seed and executor lead to the same losses, bit by bit, on any number of threads
-//! and across a checkpoint. A checkpoint states the net, the recipe and the start of its training
-//! and the images; [`Training::resume`] rejects a checkpoint of another training and a damaged one.
+//! Accuracy: the same seed and executor lead to the same losses, bit by bit, on any number of
+//! threads and across a checkpoint. A checkpoint states the net, the recipe and the start of its
+//! training and the images; [`Training::resume`] rejects a checkpoint of another training and a
+//! damaged one.
 //!
 //! # Examples
 //! A small network is trained with floats, then with two bits per weight and activation, and

@@ -1,7 +1,7 @@
 //! A tableau of a best-response polytope, pivoted without fractions.
 //!
-//! Role: the only implementation of integer pivots; the Lemke–Howson algorithm and the enumeration of
-//! vertices are walks over bases of this tableau.
+//! Role: the only implementation of integer pivots; the Lemke–Howson algorithm and the enumeration
+//! of vertices are walks over bases of this tableau.
 //! Method: the condensed tableau holds `divisor · basic + Σ entry · nonbasic = right side` for each
 //! basic variable. All its numbers are minors of the integer data, and `divisor` is the determinant
 //! of the basis. A pivot divides by the old determinant without remainder. Ties of the ratio test

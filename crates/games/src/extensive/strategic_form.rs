@@ -76,8 +76,8 @@ impl StrategicForm {
     ///
     /// # Errors
     /// [`Error::TreeInvalid`] if a player lacks perfect recall; [`Error::TooLarge`] above 2^16
-    /// cells, 2^24 additions, 2^24 choices in a player's plans or 256 chance moves on a path. Also if
-    /// an end's payoff times its probability, or the common denominator of these products, needs
+    /// cells, 2^24 additions, 2^24 choices in a player's plans or 256 chance moves on a path. Also
+    /// if an end's payoff times its probability, or the common denominator of these products, needs
     /// more than 2^16 bits, or more than 2^26 bits divided by the number of cells.
     pub fn new(tree: &Tree) -> Result<Self> {
         Self::counted(tree, &|_| Ok(()))

@@ -14,8 +14,8 @@ use tensor_core::compare::{Tolerance, assert_close};
 /// Absolute tolerance for reference rows at which rounding has not yet decided ties between
 /// regrets.
 const GATE: f64 = 1e-9;
-/// Allowed ratios to the reference at all other rows. The ratios of this test are from 0.889 to 1.695;
-/// the last bits of `powf`, which some variants call, depend on the platform.
+/// Allowed ratios to the reference at all other rows. The ratios of this test are from 0.889 to
+/// 1.695; the last bits of `powf`, which some variants call, depend on the platform.
 const UNGATED: std::ops::Range<f64> = 0.85..1.75;
 
 fn config(name: &str) -> SolverConfig {

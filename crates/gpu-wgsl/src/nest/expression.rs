@@ -46,9 +46,9 @@ fn opaque_bool(x: bool) -> bool {
 }
 ";
 
-/// WGSL functions that find NaN by its bits, because WGSL lets a compiler take `x == x` as true, and
-/// that round an `f64` to an integer: after the addition of 2^52, no bits are left
-/// for a fraction. Mesa's own `f64` functions are wrong at ties and beyond 2^32.
+/// WGSL functions that find NaN by its bits, because WGSL lets a compiler take `x == x` as true,
+/// and that round an `f64` to an integer: after the addition of 2^52, no bits are left for a
+/// fraction. Mesa's own `f64` functions are wrong at ties and beyond 2^32.
 const WIDE: &str = "
 fn wide_is_nan(x: f64) -> bool {
     return (bitcast<u64>(x) & 0x7ffffffffffffffflu) > 0x7ff0000000000000lu;

@@ -31,12 +31,12 @@ pub enum NetLayer {
 /// A network as data: one description of the float network, of the network with quantised weights
 /// and activations in training, and of the [`Network`] that is frozen and packed.
 ///
-/// The order of layers that can be exported is `convolution or linear layer → max-pool →
-/// batch normalization → activation`, repeated; all but the first of these are optional. The
-/// max-pool may also be after the batch normalization or the activation; the exported network then
-/// computes the same outputs with the max-pool before both. Such an export returns an error for
-/// levels that do not ascend ([`Error::FallingLevels`](crate::Error::FallingLevels)), and for levels
-/// that are not symmetric in a channel with a negative factor
+/// The order of layers that can be exported is `convolution or linear layer → max-pool → batch
+/// normalization → activation`, repeated; all but the first of these are optional. The max-pool may
+/// also be after the batch normalization or the activation; the exported network then computes the
+/// same outputs with the max-pool before both. Such an export returns an error for levels that do
+/// not ascend ([`Error::FallingLevels`](crate::Error::FallingLevels)), and for levels that are not
+/// symmetric in a channel with a negative factor
 /// ([`Error::OneSidedLevels`](crate::Error::OneSidedLevels)). Any other order can be trained.
 ///
 /// # Examples

@@ -120,10 +120,16 @@ pub(super) fn read<T: FileElement>(
         shape: claim.shape.to_vec(),
     };
     let mut elements = Vec::new();
+    let n_elements = count_in_bytes(claim.shape, 1).unwrap_or(usize::MAX);
     // Elements of the requested type are decoded in bulk; others are converted one by one.
     if claim.dtype.dtype() == Some(T::DTYPE) {
         read_chunks(input, claim, size_of::<T>(), |chunk| {
-            reserve(format, &mut elements, chunk.len() / size_of::<T>())?;
+            reserve_of(
+                format,
+                &mut elements,
+                chunk.len() / size_of::<T>(),
+                n_elements,
+            )?;
             T::decode(chunk, order, &mut elements).map_err(not_a_bool)
         })?;
         return Ok(elements);
@@ -136,7 +142,12 @@ pub(super) fn read<T: FileElement>(
         });
     };
     read_chunks(input, claim, size_of::<T>(), |chunk| {
-        reserve(format, &mut elements, chunk.len() / element_bytes)?;
+        reserve_of(
+            format,
+            &mut elements,
+            chunk.len() / element_bytes,
+            n_elements,
+        )?;
         for bytes in chunk.chunks_exact(element_bytes) {
             let number = decode(bytes, order).map_err(not_a_bool)?;
             let element = number.exactly().ok_or_else(|| DataError::Unrepresentable {
@@ -198,19 +209,52 @@ fn read_chunks(
     Ok(())
 }
 
+/// Reserves memory for `n` more elements of an array that claims to have `n_elements`.
+///
+/// Memory doubles up to a quarter of the array. Then all of the rest is reserved, so that the array
+/// takes its own size only; a file with a false claim must contain a quarter of it.
+fn reserve_of<T>(
+    format: &'static str,
+    elements: &mut Vec<T>,
+    n: usize,
+    n_elements: usize,
+) -> Result<(), DataError> {
+    let n_left = n_elements.saturating_sub(elements.len());
+    if n <= n_left && elements.len() < n_elements / 4 {
+        return reserve(format, elements, n);
+    }
+    if elements.capacity() - elements.len() >= n_left {
+        return Ok(());
+    }
+    reserve_exact(format, elements, n_left)
+}
+
 /// Reserves memory for `n` more elements.
 pub(super) fn reserve<T>(
     format: &'static str,
     elements: &mut Vec<T>,
     n: usize,
 ) -> Result<(), DataError> {
-    elements.try_reserve(n).map_err(|_| DataError::OutOfMemory {
+    let reserved = elements.try_reserve(n);
+    reserved.map_err(|_| out_of_memory(format, elements, n))
+}
+
+/// Reserves memory for exactly `n` more elements.
+fn reserve_exact<T>(
+    format: &'static str,
+    elements: &mut Vec<T>,
+    n: usize,
+) -> Result<(), DataError> {
+    let reserved = elements.try_reserve_exact(n);
+    reserved.map_err(|_| out_of_memory(format, elements, n))
+}
+
+fn out_of_memory<T>(format: &'static str, elements: &[T], n: usize) -> DataError {
+    let n_elements = elements.len().saturating_add(n);
+    DataError::OutOfMemory {
         format,
-        bytes: elements
-            .len()
-            .saturating_add(n)
-            .saturating_mul(size_of::<T>()),
-    })
+        bytes: n_elements.saturating_mul(size_of::<T>()),
+    }
 }
 
 /// Checks that the input ends here.
@@ -247,4 +291,41 @@ pub(super) fn write<T: FileElement>(
         Ok::<(), DataError>(())
     })?;
     Ok(written?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn an_array_takes_its_own_size_only() {
+        for n in [0, 1, 16_383, 16_385, 1_000_003] {
+            let bytes = vec![0_u8; 4 * n];
+            let header = ArrayHeader {
+                format: "test",
+                dtype: &FileType::Tensor(DType::F32),
+                shape: &[n],
+                order: ByteOrder::Little,
+                is_column_major: false,
+            };
+            let floats = read::<f32>(&mut &bytes[..], &header).unwrap();
+            assert_eq!((floats.len(), floats.capacity()), (n, n));
+            let converted = read::<f64>(&mut &bytes[..], &header).unwrap();
+            assert_eq!((converted.len(), converted.capacity()), (n, n));
+        }
+    }
+
+    #[test]
+    fn a_false_claim_takes_little_memory() {
+        let header = ArrayHeader {
+            format: "test",
+            dtype: &FileType::Tensor(DType::F32),
+            shape: &[1 << 50],
+            order: ByteOrder::Little,
+            is_column_major: false,
+        };
+        let error = read::<f32>(&mut &[0_u8; 1 << 20][..], &header).unwrap_err();
+        assert!(matches!(error, DataError::Truncated { .. }), "{error}");
+    }
 }

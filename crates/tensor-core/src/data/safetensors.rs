@@ -13,7 +13,8 @@
 //! implementations of `PartialEq` for floats into scope, with which a literal in a user's
 //! `assert_eq!` next to a float no longer has a unique type.
 //! Source: the format's description in the repository huggingface/safetensors.
-//! Memory: reading takes the size of the tensors; writing takes 64 KiB in addition to the tensors.
+//! Memory: reading takes the size of the tensors, and half of a tensor's size in addition for a
+//! moment when a quarter of it has arrived; writing takes 64 KiB in addition to the tensors.
 //! Limits: integers of 8, 16 and 64 bits and bfloat16 can be read only by [`Reader::read_as`].
 //! Floats of 8 bits and less and complex numbers are listed but cannot be read. At most
 //! [`MAX_RANK`](crate::shape::MAX_RANK) axes.

@@ -114,8 +114,10 @@ impl Host {
         self.pool.usage().live_bytes
     }
 
-    /// Returns the peak of the bytes in use, including temporaries and packed matrices, since the
-    /// last [`reset_peak`](Host::reset_peak).
+    /// Returns the peak of the bytes in use, including temporaries and packed factors of tiles,
+    /// since the last [`reset_peak`](Host::reset_peak). Not included is the memory of products in
+    /// the GEMM library: its packed blocks, and copies of factors and results that it cannot read
+    /// or write in place.
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
         self.pool.usage().peak_bytes

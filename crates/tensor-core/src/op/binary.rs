@@ -47,7 +47,8 @@ macro_rules! binary_operations {
                 accepts(dtype)
             }
 
-            /// Returns the rounding error of the operation on floats.
+            /// Returns the rounding error of the operation on floats. `floor_div` and `rem` are
+            /// functions here, but executors are held to one rounding (see [`op`](crate::op)).
             #[must_use]
             pub fn rounding(self) -> Rounding {
                 match self {

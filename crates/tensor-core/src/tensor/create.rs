@@ -200,7 +200,8 @@ impl Tensor {
     /// [`Philox::uniform_f32`] of `2 i` and `2 i + 1`. No element exceeds 5.78 in magnitude, and
     /// executors agree up to the errors of their logarithm and cosine. The tensor takes no memory,
     /// because each use computes the numbers again. Returns an error node of [`Error::TooLarge`]
-    /// for more than 2^31 elements, and of [`Error::RankTooLarge`]. [`Philox::normal`] has longer tails, on the host.
+    /// for more than 2^31 elements, and of [`Error::RankTooLarge`]. [`Philox::normal`] has longer
+    /// tails, on the host.
     #[track_caller]
     #[must_use]
     pub fn randn(stream: Philox, shape: &[usize]) -> Self {

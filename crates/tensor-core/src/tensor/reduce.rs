@@ -246,8 +246,8 @@ impl Tensor {
     /// shifted by its largest element first, so that the exponential does not overflow. A line that
     /// has a NaN or `∞`, or only `-∞`, has the result NaN.
     ///
-    /// Returns an error node of [`Error::AxisOutOfRange`], of [`Error::DTypeUnsupported`] for a type
-    /// that is not a float, and of [`Error::EmptyReduction`] for an axis of size 0.
+    /// Returns an error node of [`Error::AxisOutOfRange`], of [`Error::DTypeUnsupported`] for a
+    /// type that is not a float, and of [`Error::EmptyReduction`] for an axis of size 0.
     #[track_caller]
     #[must_use]
     pub fn softmax(&self, axis: impl Into<Axis>) -> Self {

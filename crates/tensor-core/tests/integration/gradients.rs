@@ -398,6 +398,9 @@ fn a_deep_chain_is_differentiated_without_recursion() {
     assert!(grad(&y.sum(..), &[&x]).is_ok());
 }
 
+/// A function from a tensor to a view of the tensor.
+type View<'a> = dyn Fn(&Tensor) -> Tensor + 'a;
+
 #[test]
 fn gradients_of_halves_are_those_of_floats_rounded_once() {
     let host = Host::new();
@@ -406,7 +409,7 @@ fn gradients_of_halves_are_those_of_floats_rounded_once() {
     let floats = halves.cast(DType::F32).realize(&host).unwrap();
     let is_first = Tensor::arange(3).lt(1);
     let index = Tensor::from_array(array![1, 0, 1, -1]);
-    let views: [(&str, &dyn Fn(&Tensor) -> Tensor); 8] = [
+    let views: [(&str, &View<'_>); 8] = [
         ("itself", &|x| x.clone()),
         ("broadcast", &|x| x.broadcast_to(&[4, 2, 3])),
         ("slice", &|x| x.slice(1, 1..3)),
@@ -416,7 +419,7 @@ fn gradients_of_halves_are_those_of_floats_rounded_once() {
         ("window", &|x| x.window(1, 2, 1)),
         ("gather", &|x| x.gather(&index, 0)),
         ("concat", &|x| Tensor::concat(&[x, x], 0)),
-        ("select", &|x| is_first.select(x, &x.slice(0, 1..2))),
+        ("select", &|x| is_first.select(x, x.slice(0, 1..2))),
     ];
     for (name, view) in views {
         let gradient = |x: &Tensor| {

@@ -72,15 +72,21 @@ fn check(name: &str, x: &Tensor, axis: isize, executor: &dyn Executor) {
         let in_range = |&position: &u32| (position as usize) < size;
         assert!(positions.iter().all(in_range), "{name}: {positions}");
         let there = kept.take_along_axis(&found.expand_dims(axis), axis);
-        let [there, extreme] =
-            [there, extreme].map(|x| x.cast(DType::F32).eval::<f32>(executor).unwrap());
         // Values that are computed alone may differ as far as a different order of additions
         // allows.
-        assert_close(
-            there.flatten(),
-            extreme.flatten(),
-            Tolerance::relative(64).or_absolute(1e-5),
-        );
+        let absolute = match x.dtype().unwrap() {
+            DType::F64 => 1e-14,
+            _ => 1e-5,
+        };
+        let bound = Tolerance::relative(64).or_absolute(absolute);
+        if x.dtype().unwrap() == DType::F64 {
+            let [there, extreme] = [there, extreme].map(|x| x.eval::<f64>(executor).unwrap());
+            assert_close(there.flatten(), extreme.flatten(), bound);
+        } else {
+            let [there, extreme] =
+                [there, extreme].map(|x| x.cast(DType::F32).eval::<f32>(executor).unwrap());
+            assert_close(there.flatten(), extreme.flatten(), bound);
+        }
     }
 }
 

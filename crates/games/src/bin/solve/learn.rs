@@ -56,8 +56,8 @@ pub(super) fn extensive(
     Ok(answer)
 }
 
-/// Solves a tree of any number of players by learning in its reduced strategic form. `reason` is the
-/// limit that ended an earlier proof, if any.
+/// Solves a tree of any number of players by learning in its reduced strategic form. `reason` is
+/// the limit that ended an earlier proof, if any.
 pub(super) fn plans(
     tree: &Tree,
     strategic: &StrategicForm,

@@ -4,8 +4,8 @@
 //! and `.efg` files, with a proof if possible, otherwise evaluated by best responses.
 //! Method: `commands` parses the command line; `options` holds the settings. `prove` solves games
 //! of one or two players; `learn` solves games without a proof. Both solve trees of one player, and
-//! of three or more, by the reduced strategic form. Both return an `answer`, which `print` writes as
-//! text, CSV or JSON.
+//! of three or more, by the reduced strategic form. Both return an `answer`, which `print` writes
+//! as text, CSV or JSON.
 
 mod answer;
 mod learn;

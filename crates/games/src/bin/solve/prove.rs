@@ -110,8 +110,8 @@ fn best_strategies(
     }))
 }
 
-/// Compares fractions in lowest terms by cross products: the comparison of the library recurses once
-/// for each term that the continued fractions share.
+/// Compares fractions in lowest terms by cross products: the comparison of the library recurses
+/// once for each term that the continued fractions share.
 fn compare(a: &Rational, b: &Rational) -> Ordering {
     (a.numer() * b.denom()).cmp(&(b.numer() * a.denom()))
 }

@@ -422,8 +422,8 @@ fn a_game_of_one_player_with_too_many_best_actions_is_learnt() {
     assert!(reason.contains("solve: deadline reached"), "{reason}");
 }
 
-/// A hidden draw of one of two urns, and a choice between a payoff of 1 and a guess of the urn, which
-/// pays 3 if it is right.
+/// A hidden draw of one of two urns, and a choice between a payoff of 1 and a guess of the urn,
+/// which pays 3 if it is right.
 const GUESS: &str = "EFG 2 R \"guess\" { \"A\" } c \"\" 1 \"\" { \"left\" 1/3 \"right\" 2/3 } 0 \
     p \"\" 1 1 \"start\" { \"stop\" \"go\" } 0 t \"\" 1 \"\" { 1 } \
     p \"\" 1 2 \"guess\" { \"left\" \"right\" } 0 t \"\" 2 \"\" { 3 } t \"\" 3 \"\" { 0 } \

@@ -194,15 +194,23 @@ fn claim(scan: &mut Scan<'_>, name: String) -> Result<RawEntry, DataError> {
     scan.list("{", "}", |scan| {
         let key = string(scan)?;
         scan.expect(":")?;
-        match &key[..] {
-            "dtype" => dtype = Some(string(scan)?),
-            "shape" => shape = Some(scan.numbers("[", "]")?),
-            "data_offsets" => place = <[usize; 2]>::try_from(scan.numbers("[", "]")?).ok(),
+        let is_repeated = match &key[..] {
+            "dtype" => dtype.replace(string(scan)?).is_some(),
+            "shape" => shape.replace(scan.numbers("[", "]")?).is_some(),
+            "data_offsets" => {
+                let numbers = scan.numbers("[", "]")?;
+                place
+                    .replace(<[usize; 2]>::try_from(numbers).ok())
+                    .is_some()
+            }
             other => return Err(bad(format!("unknown key {other:?} of tensor {name:?}"))),
+        };
+        if is_repeated {
+            return Err(bad(format!("duplicate key {key:?} of tensor {name:?}")));
         }
         Ok(())
     })?;
-    match (dtype, shape, place) {
+    match (dtype, shape, place.flatten()) {
         (Some(dtype), Some(shape), Some(place)) => Ok(RawEntry {
             name,
             dtype,
@@ -482,6 +490,15 @@ mod tests {
             (
                 r#"{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"w":0}"#.into(),
                 "safetensors: duplicate name \"w\" in the header",
+            ),
+            (
+                r#"{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0],"dtype":"F64"}}"#.into(),
+                "safetensors: duplicate key \"dtype\" of tensor \"w\"",
+            ),
+            (
+                r#"{"w":{"data_offsets":[0],"data_offsets":[0,0],"dtype":"F64","shape":[0]}}"#
+                    .into(),
+                "safetensors: duplicate key \"data_offsets\" of tensor \"w\"",
             ),
             (
                 r#"{"__metadata__":{"a":"1","a":"2"}}"#.into(),
