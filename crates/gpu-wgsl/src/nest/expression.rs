@@ -139,6 +139,16 @@ pub(super) fn literal(scalar: Scalar) -> String {
     }
 }
 
+/// Returns the first value of an accumulator, which a compiler must not know.
+pub(super) fn first(neutral: Scalar) -> String {
+    match neutral {
+        Scalar::Bool(true) => format!("({ZERO} == 0u)"),
+        Scalar::Bool(false) => format!("({ZERO} != 0u)"),
+        // Integers are exact in any order, and literals of floats are opaque.
+        _ => literal(neutral),
+    }
+}
+
 pub(super) fn unary(op: Unary, dtype: DType, x: &str) -> String {
     match op {
         Unary::Round | Unary::Trunc | Unary::Floor | Unary::Ceil if dtype == DType::F64 => {

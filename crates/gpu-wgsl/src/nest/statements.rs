@@ -12,7 +12,7 @@ use tensor_core::op::Reduce;
 use tensor_core::{DType, Scalar};
 
 use super::access;
-use super::expression::{self, cast, compare, fold, literal, opaque, type_name};
+use super::expression::{self, cast, compare, first, fold, literal, opaque, type_name};
 use super::numbers;
 use super::opaque::Copies;
 use super::placement::Placement;
@@ -357,7 +357,7 @@ impl<'n> Statements<'n> {
     pub(super) fn totals(&mut self) {
         for (id, op) in self.reductions() {
             let dtype = self.total_type(id, op);
-            let neutral = literal(op.neutral(self.operand_type(id)).cast(dtype));
+            let neutral = first(op.neutral(self.operand_type(id)).cast(dtype));
             self.each(id.0, |this| {
                 let total = this.local("total", id.0);
                 this.line(format!("var {total}: {} = {neutral};", type_name(dtype)));
