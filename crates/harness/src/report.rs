@@ -324,10 +324,7 @@ fn against(speedup: &Speedup<'_>) -> String {
         interval,
     } = speedup;
     let place = row.adapter.clone().map_or(Place::Cpu, Place::Adapter);
-    let interval = interval.map_or_else(
-        || "timed once".to_owned(),
-        |[low, high]| format!("{}–{}", units::digits(low), units::digits(high)),
-    );
+    let interval = interval.map_or_else(|| "timed once".to_owned(), range);
     format!(
         "{} on {} runs at {} the speed of {} ({interval}): {}",
         row.executor,
@@ -336,6 +333,11 @@ fn against(speedup: &Speedup<'_>) -> String {
         format!("{rival} {}", timing.version).trim(),
         speedup.decision()
     )
+}
+
+/// Returns the ends of an interval, such as `1.37–1.43`.
+fn range([low, high]: [f64; 2]) -> String {
+    format!("{}–{}", units::digits(low), units::digits(high))
 }
 
 /// Returns a figure with its caption; empty if there is nothing to draw.

@@ -116,7 +116,7 @@ impl<'n> Copies<'n> {
     }
 
     /// Returns how an operation on flags writes a flag. Where a compiler sees comparisons of
-    /// floats, it turns `x < c & y < c` into `max(x, y) < c` and `!(x < y)` into `x >= y`, which
+    /// floats, it may turn `x < c & y < c` into `max(x, y) < c` and `!(x < y)` into `x >= y`, which
     /// are different if an operand is NaN.
     fn flag(&self, flag: ValueId) -> Copied {
         let is_comparison = match self.nest.values[flag.0] {
@@ -126,7 +126,7 @@ impl<'n> Copies<'n> {
         Copied::once_if(is_comparison)
     }
 
-    /// Returns how a selection writes its condition. A compiler turns a selection between the
+    /// Returns how a selection writes its condition. A compiler may turn a selection between the
     /// operands of the condition into a minimum or a maximum, which ignores NaN.
     fn condition(&self, condition: ValueId, branches: [ValueId; 2]) -> Copied {
         match self.nest.values[condition.0] {

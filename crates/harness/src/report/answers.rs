@@ -10,6 +10,7 @@ use charts::axis::mark;
 use charts::dots::{Dot, Mark, Scale};
 use charts::{Ink, escape, units};
 
+use super::range;
 use crate::record::Record;
 use crate::speedup::{Speedup, Tally, by_workload, rivals, speedups};
 
@@ -87,9 +88,7 @@ fn dot(speedup: &Speedup<'_>) -> Dot {
         interval,
     } = speedup;
     let decision = speedup.decision();
-    let ends = interval.map_or_else(String::new, |[low, high]| {
-        format!(" ({}–{})", units::digits(low), units::digits(high))
-    });
+    let ends = interval.map_or_else(String::new, |ends| format!(" ({})", range(ends)));
     Dot {
         value: *ratio,
         interval: *interval,

@@ -226,7 +226,8 @@ fn reserve_of<T>(
     if elements.capacity() - elements.len() >= n_left {
         return Ok(());
     }
-    reserve_exact(format, elements, n_left)
+    let reserved = elements.try_reserve_exact(n_left);
+    reserved.map_err(|_| out_of_memory(format, elements, n_left))
 }
 
 /// Reserves memory for `n` more elements.
@@ -236,16 +237,6 @@ pub(super) fn reserve<T>(
     n: usize,
 ) -> Result<(), DataError> {
     let reserved = elements.try_reserve(n);
-    reserved.map_err(|_| out_of_memory(format, elements, n))
-}
-
-/// Reserves memory for exactly `n` more elements.
-fn reserve_exact<T>(
-    format: &'static str,
-    elements: &mut Vec<T>,
-    n: usize,
-) -> Result<(), DataError> {
-    let reserved = elements.try_reserve_exact(n);
     reserved.map_err(|_| out_of_memory(format, elements, n))
 }
 
