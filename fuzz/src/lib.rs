@@ -5,10 +5,11 @@
 //! it, with the stable compiler.
 //! Method: a target has a module here, a program in `fuzz_targets/`, a folder in `corpus/`, and a
 //! test in `tests/smoke.rs`.
-//! Limits: the table of `tune` has no target, because it is compiled into `gpu-wgsl`. The
-//! checkpoints of trainings (`quant::train::Training::resume`) have no target.
+//! Limits: the table of `tune` has no target, because it is compiled into `gpu-wgsl`.
 
 pub mod bench_record;
+pub mod checkpoint;
+mod checksum;
 mod chunks;
 pub mod efg;
 pub mod einsum;
@@ -53,6 +54,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "bench_record",
         run: bench_record::run,
+    },
+    Target {
+        name: "checkpoint",
+        run: checkpoint::run,
     },
     Target {
         name: "efg",

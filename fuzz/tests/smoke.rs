@@ -29,6 +29,7 @@ macro_rules! smoke {
 
 smoke! {
     bench_record: 25_000,
+    checkpoint: 2_000,
     efg: 4_000,
     einsum: 25_000,
     game: 1_500,
