@@ -96,6 +96,16 @@ pub enum Error {
         /// Reason why an existing library cannot be used; `None` if the library is missing.
         fault: Option<Fault>,
     },
+    /// A machine without a usable source: neither NVIDIA's driver nor RAPL.
+    #[error("{operation}: no source to sample ({gpus}; {cpus})")]
+    NoSource {
+        /// Name of the failed operation.
+        operation: &'static str,
+        /// Reason why NVIDIA's driver is not usable.
+        gpus: Box<Self>,
+        /// Reason why RAPL is not usable.
+        cpus: Box<Self>,
+    },
     /// A device selection that matches no device, or a name that matches several.
     #[error("{operation}: no single device matches {selection:?} ({n_devices} available)")]
     NoDevice {

@@ -50,6 +50,7 @@ mod failure;
 pub mod format;
 mod least_squares;
 mod ledger;
+mod local;
 mod metric;
 pub mod nvml;
 mod power_profile;

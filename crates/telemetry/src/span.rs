@@ -9,12 +9,9 @@
 //! narrower than the interval returned at the end of the span.
 
 use crate::energy::{Energy, Interval, TotalEnergy};
-use crate::nvml::Nvml;
-use crate::rapl::Rapl;
 use crate::sampler::{Running, Sampler};
-use crate::source::Source;
 use crate::trace::{Region, Trace};
-use crate::{Device, Error, Failure, Fault, Metric, Result};
+use crate::{Device, Failure, Result};
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
@@ -225,9 +222,9 @@ impl Default for Margins {
 /// source or of a sink.
 ///
 /// # Errors
-/// [`Error::Library`] if there is neither NVML nor RAPL; [`Error::Unavailable`] if neither reports
-/// energy, for example if only root may read RAPL; [`Error::Thread`] if the system cannot create
-/// the sampler's thread. In these cases the work is not run.
+/// [`Error::NoSource`](crate::Error::NoSource) if neither NVML nor RAPL reports energy, for example
+/// if there is no GPU and only root may read RAPL; [`Error::Thread`](crate::Error::Thread) if the
+/// system cannot create the sampler's thread. In these cases the work is not run.
 ///
 /// # Examples
 /// ```
@@ -237,33 +234,8 @@ impl Default for Margins {
 /// }
 /// ```
 pub fn measure<T>(work: impl FnOnce() -> T) -> Result<(T, SpanReport)> {
-    let sampler = match Nvml::open().and_then(reporting_energy) {
-        Ok(nvml) => Sampler::new(nvml),
-        Err(no_gpu) => match Rapl::open().and_then(reporting_energy) {
-            Ok(rapl) => Sampler::new(rapl),
-            // Without RAPL, the reason why no GPU can be used is the more useful error.
-            Err(Error::Library { .. }) => return Err(no_gpu),
-            Err(unreadable) => return Err(unreadable),
-        },
-    };
+    let sampler = Sampler::open_with_energy("measure")?;
     measure_by(sampler.interval(INTERVAL), work)
-}
-
-/// Returns the source, or an error if no device of the source reports energy.
-fn reporting_energy<S: Source>(source: S) -> Result<S> {
-    let devices = source.devices();
-    if devices.iter().any(Device::reports_energy) {
-        return Ok(source);
-    }
-    let all = devices.iter().flat_map(|device| &device.capabilities);
-    let mut of_energy = all.filter(|capability| capability.metric == Metric::Energy);
-    let fault = of_energy.find_map(|capability| capability.fault);
-    Err(Error::Unavailable {
-        operation: "measure",
-        metric: Metric::Energy,
-        device: 0,
-        fault: fault.unwrap_or(Fault::NotSupported),
-    })
 }
 
 /// Runs some work like [`measure`], with the given sampler.
@@ -297,34 +269,4 @@ pub fn measure_within<T>(
         ..SpanReport::new(&stopped.trace, soon.name, soon.window)
     };
     Ok((output, report))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::replay::Replay;
-    use crate::{Capability, Kind};
-
-    #[test]
-    fn a_source_without_energy_is_rejected_with_its_fault() {
-        let source = |fault| {
-            let device = Device {
-                capabilities: vec![Capability {
-                    metric: Metric::Energy,
-                    field: "energy_uj".to_owned(),
-                    fault,
-                }],
-                ..Device::new(Kind::Rapl, "package-0")
-            };
-            Replay::new(Trace {
-                devices: vec![device],
-                ..Trace::default()
-            })
-        };
-        assert!(reporting_energy(source(None)).is_ok());
-        let error = reporting_energy(source(Some(Fault::NoPermission)))
-            .err()
-            .unwrap();
-        assert!(error.to_string().contains("no permission"), "{error}");
-    }
 }

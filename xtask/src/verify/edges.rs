@@ -106,7 +106,7 @@ const RULES: [Rule; 19] = [
         never: &["wgpu", "ndarray"],
         modules: "metric failure error device source reasons reported ledger trace snapshot \
             sensor updates least_squares power_profile synthetic probe energy analysis format \
-            nvml rapl replay sampler span sweep serve doctor",
+            nvml rapl replay sampler local span sweep serve doctor",
     },
     Rule {
         name: "fake-nvml",

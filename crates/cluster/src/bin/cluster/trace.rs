@@ -13,8 +13,7 @@ use cluster::Cluster;
 use serde::{Deserialize, Serialize};
 use telemetry::format::{Dialect, Writer};
 use telemetry::nvml::Nvml;
-use telemetry::rapl::Rapl;
-use telemetry::{POST_ROLL, Running, Sampler, Source as _, SpanReport};
+use telemetry::{POST_ROLL, Running, Sampler, SpanReport};
 
 /// The operation in messages of errors.
 const OPERATION: &str = "trace";
@@ -85,25 +84,10 @@ impl Tracing {
 
 /// Starts to sample the sensors of this host: those of NVIDIA GPUs or else of the CPUs.
 fn sampler(options: &TraceOptions, folder: &Path, host: &str) -> Result<Running> {
-    let nvml = options
-        .nvml
-        .as_deref()
-        .map_or_else(Nvml::open, Nvml::open_at);
-    let sampler = match nvml {
-        // A library that was named has no replacement.
-        named if options.nvml.is_some() => Sampler::new(named?),
-        // A driver without GPUs is no source: sampling it would end at once.
-        Ok(nvml) if !nvml.devices().is_empty() => Sampler::new(nvml),
-        without_gpu => match Rapl::open() {
-            Ok(rapl) => Sampler::new(rapl),
-            Err(no_cpu) => {
-                let no_gpu = without_gpu.map_or_else(
-                    |error| error.to_string(),
-                    |_| "Nvml::open: the driver has no GPU".to_owned(),
-                );
-                bail!("host {host} has nothing to sample: {no_gpu}; {no_cpu}")
-            }
-        },
+    let sampler = match &options.nvml {
+        // An explicitly named library has no fallback.
+        Some(library) => Sampler::new(Nvml::open_at(library)?),
+        None => Sampler::open().with_context(|| format!("host {host} has nothing to sample"))?,
     };
     let shown = folder.display();
     fs::create_dir_all(folder)

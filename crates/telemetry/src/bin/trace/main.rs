@@ -33,7 +33,7 @@ use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Model, PowerProfile, Quantity, Scenario, Synthetic};
 use telemetry::{
-    EnergyTotal, Failure, Metric, POST_ROLL, Running, Sampler, Select, Snapshot, Source, Trace,
+    EnergyTotal, Failure, Metric, POST_ROLL, Running, Sampler, Select, Snapshot, Trace,
 };
 use tool_io::{check_replaceable, output, replace_file};
 
@@ -194,35 +194,16 @@ fn warn_of_more_devices(dialect: Dialect, n_devices: usize) {
 }
 
 fn sampler(settings: &Settings) -> Result<Sampler> {
-    let nvml = || {
-        settings
-            .nvml
-            .as_deref()
-            .map_or_else(Nvml::open, Nvml::open_at)
-    };
-    Ok(match &settings.input {
-        Input::Nvml => Sampler::new(nvml()?),
-        Input::Rapl => Sampler::new(Rapl::open()?),
-        Input::Demo => Sampler::new(demo()?),
-        Input::File(file) => bail!("{} is a recorded file", file.display()),
-        Input::Any => match nvml() {
-            // An explicitly named library has no fallback.
-            named if settings.nvml.is_some() => Sampler::new(named?),
-            // A driver without GPUs is no source: sampling it would end at once.
-            Ok(nvml) if !nvml.devices().is_empty() => Sampler::new(nvml),
-            without_gpu => match Rapl::open() {
-                Ok(rapl) => Sampler::new(rapl),
-                Err(no_cpu) => {
-                    let no_gpu = without_gpu.map_or_else(
-                        |error| error.to_string(),
-                        |_| "Nvml::open: the driver has no GPU".to_owned(),
-                    );
-                    bail!(
-                        "no source to sample: {no_gpu}; {no_cpu} (see `cargo xtask doctor`; `cargo xtask demo` runs without a GPU)"
-                    )
-                }
-            },
-        },
+    Ok(match (&settings.input, &settings.nvml) {
+        (Input::Rapl, _) => Sampler::new(Rapl::open()?),
+        (Input::Demo, _) => Sampler::new(demo()?),
+        (Input::File(file), _) => bail!("{} is a recorded file", file.display()),
+        // An explicitly named library has no fallback.
+        (Input::Nvml | Input::Any, Some(library)) => Sampler::new(Nvml::open_at(library)?),
+        (Input::Nvml, None) => Sampler::new(Nvml::open()?),
+        (Input::Any, None) => Sampler::open().context(
+            "nothing to sample: see `cargo xtask doctor` (`cargo xtask demo` runs without a GPU)",
+        )?,
     })
 }
 
