@@ -383,6 +383,8 @@ mod tests {
                     error: 0.0,
                 });
             }
+            let is_subnormal = |element: &f32| element.is_subnormal();
+            assert_eq!(fold.has_subnormal(), elements.iter().any(is_subnormal));
             fold.flushed(Scalar::F32(result))
         };
         let [small, large] = [1e-20, 1e20];
@@ -525,6 +527,47 @@ mod tests {
         least.push(approximate(INF, OVERFLOWED));
         least.push(approximate(1.0, 0.25));
         assert_eq!(least.finish(Scalar::F32(1.0)), 0.25);
+    }
+
+    #[test]
+    fn the_margins_of_infinite_sums_are_as_wide_as_documented() {
+        let sum = |elements: &[f32]| of_fold(Reduce::Sum, elements, elements.iter().sum());
+        let [below, above] = [f32::powi(2.0, -12), f32::powi(2.0, -10)];
+        assert!(f64::from(2.0 * below) == CLEARLY / 2.0 && f64::from(above) == CLEARLY);
+        // An infinite element needs room for the terms of the other sign: half of the range, or half
+        // of the margin if the element is an overflowed product.
+        assert_eq!(sum(&[INF, -0.4 * MAX]), 0.0);
+        assert_eq!(sum(&[INF, -0.6 * MAX]), OPEN);
+        let with_product = |other: f32| {
+            let mut fold = FoldError::new(Reduce::Sum);
+            fold.push(approximate(INF, OVERFLOWED));
+            fold.push(approximate(other, 0.0));
+            fold.finish(Scalar::F32(INF))
+        };
+        assert_eq!(with_product(-below * MAX), OVERFLOWED_SUM);
+        assert_eq!(with_product(-above * MAX), OPEN);
+        // The same room is needed if the finite terms alone overflow.
+        assert_eq!(sum(&[MAX, MAX, -below * MAX]), OVERFLOWED_SUM);
+        assert_eq!(sum(&[MAX, MAX, -above * MAX]), OPEN);
+        // A sum that exceeds the margin by less than its rounding error is open.
+        let beyond = |part: f32| sum(&[MAX, above * MAX * (1.0 + part)]);
+        assert_eq!([1e-3, 1e-5].map(beyond), [OVERFLOWED_SUM, OPEN]);
+    }
+
+    #[test]
+    fn a_sum_of_two_terms_may_have_three_units_of_error() {
+        let bound = |one: Scalar, small: Scalar| {
+            let mut fold = FoldError::new(Reduce::Sum);
+            for value in [one, small] {
+                fold.push(Approximate { value, error: 0.0 });
+            }
+            fold.finish(one) / spacing(one.dtype(), 1.0)
+        };
+        let of_f32 = bound(Scalar::F32(1.0), Scalar::F32(1e-8));
+        assert!((of_f32 - 3.0).abs() < 1e-6, "{of_f32}");
+        // The reference executor rounds the sum, too.
+        let of_f64 = bound(Scalar::F64(1.0), Scalar::F64(1e-17));
+        assert!((of_f64 - 6.0).abs() < 1e-6, "{of_f64}");
     }
 
     #[test]
