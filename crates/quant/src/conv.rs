@@ -14,7 +14,7 @@
 use tensor_core::{DType, Tensor};
 
 use crate::border::{self, Border};
-use crate::error::{Error, Result, check, check_outputs, check_type, product};
+use crate::error::{Error, Result, check, check_count, check_outputs, check_type, product};
 use crate::level_set::{Alphabet, LevelSet, check_bits};
 use crate::planes::{Packing, PlaneLayout, check_codes};
 use crate::window::Window;
@@ -156,14 +156,7 @@ impl PackedSigns {
         // An image of the size of the window has an output unless a number of taps is invalid.
         Window::new(taps).output_size(taps)?;
         let expected = product(&[n_outputs, taps[0], taps[1], group_len]);
-        if codes.len() != expected {
-            return Err(Error::Length {
-                operation,
-                quantity: "codes",
-                actual: codes.len(),
-                expected,
-            });
-        }
+        check_count(operation, "codes", codes.len(), expected)?;
         check_codes(operation, codes, n_planes)?;
         let layout = PlaneLayout::new(group_len, 1, n_planes)?;
         let bit = |weight: usize, plane: usize| codes[weight] >> plane & 1;
@@ -300,14 +293,7 @@ fn check_convolution(layout: PlaneLayout, signs: &PackedSigns, window: &Window) 
             layout.group_len(),
         ),
     ] {
-        if actual != expected {
-            return Err(Error::Length {
-                operation,
-                quantity,
-                actual,
-                expected,
-            });
-        }
+        check_count(operation, quantity, actual, expected)?;
     }
     let groups = layout.n_groups();
     if !signs.n_outputs.is_multiple_of(groups) {

@@ -254,18 +254,10 @@ impl Layer {
         let size = self.window.output_size([height, width])?;
         let [height, width] = self.pool.output_size(size)?;
         check_pool(operation, &self.pool)?;
-        let length = |quantity, actual, expected| Error::Length {
-            operation,
-            quantity,
-            actual,
-            expected,
-        };
         let expected = self
             .n_outputs
             .saturating_mul(self.weights_per_output(n_channels));
-        if self.weights.len() != expected {
-            return Err(length("weights", self.weights.len(), expected));
-        }
+        check_count(operation, "weights", self.weights.len(), expected)?;
         match &self.weights {
             Weights::Float(weights) => {
                 for &weight in weights {
@@ -274,16 +266,14 @@ impl Layer {
             }
             Weights::Levels { quantizer, .. } => {
                 let n_levels = quantizer.levels().len();
-                if n_levels != 1 && n_levels != self.n_outputs {
-                    return Err(length("level sets", n_levels, self.n_outputs));
+                if n_levels != 1 {
+                    check_count(operation, "level sets", n_levels, self.n_outputs)?;
                 }
             }
         }
         self.weights.values()?;
         let n_normalized = self.normalization.bias.len();
-        if n_normalized != self.n_outputs {
-            return Err(length("normalization", n_normalized, self.n_outputs));
-        }
+        check_count(operation, "normalization", n_normalized, self.n_outputs)?;
         self.normalization.check(operation)?;
         finite(operation, "padding value", self.padding_value.into())?;
         Ok([height, width, self.n_outputs])
@@ -410,14 +400,7 @@ impl InputImage {
     pub fn standardized(size: [usize; 3], mean: &[f32], deviation: &[f32]) -> Result<Self> {
         let operation = "InputImage::standardized";
         for (quantity, numbers) in [("mean", mean), ("deviation", deviation)] {
-            if numbers.len() != size[2] {
-                return Err(Error::Length {
-                    operation,
-                    quantity,
-                    actual: numbers.len(),
-                    expected: size[2],
-                });
-            }
+            check_count(operation, quantity, numbers.len(), size[2])?;
         }
         for (&mean, &deviation) in mean.iter().zip(deviation) {
             finite(operation, "mean", mean.into())?;

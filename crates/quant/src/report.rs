@@ -4,8 +4,11 @@ use std::fmt;
 
 use tensor_core::{Executor, Tensor};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_count};
 use crate::network::{Activation, Layer, Network, Weights};
+
+/// The name of the operation in errors.
+const OPERATION: &str = "Network::report";
 
 /// The bits of a quantiser, and its error on the numbers that it quantises.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +70,12 @@ impl Network {
     /// [`Error::Activation`] if an activation of `float` is a level set, [`Error::ImageShape`] for
     /// images of another size, and [`Error::Tensor`] for an error of the executor.
     pub fn report(&self, float: &Self, images: &Tensor, executor: &dyn Executor) -> Result<Report> {
-        same_length("layers", self.layers().len(), float.layers().len())?;
+        check_count(
+            OPERATION,
+            "layers",
+            self.layers().len(),
+            float.layers().len(),
+        )?;
         let frozen = self.freeze()?;
         let mut x = images.clone();
         let mut layers = Vec::with_capacity(self.layers().len());
@@ -98,7 +106,7 @@ fn weights_report(layer: &Layer, float: &Layer) -> Result<Option<QuantizerReport
         return Ok(None);
     };
     let (levels, numbers) = (layer.weights.values()?, float.weights.values()?);
-    same_length("weights", levels.len(), numbers.len())?;
+    check_count(OPERATION, "weights", levels.len(), numbers.len())?;
     let mean = |sum: f64| sum / numbers.len() as f64;
     let square = |x: f32| f64::from(x) * f64::from(x);
     let error = |(x, level): (&f32, &f32)| (f64::from(*x) - f64::from(*level)).powi(2);
@@ -122,7 +130,7 @@ fn activations_report(
     };
     if let Activation::Levels(_) = float.activation {
         return Err(Error::Activation {
-            operation: "Network::report",
+            operation: OPERATION,
             actual: float.activation.kind(),
             expected: "none or relu",
         });
@@ -136,18 +144,6 @@ fn activations_report(
         mean_square_error: mean_square(&(&numbers - x))?,
         mean_square: mean_square(&numbers)?,
     }))
-}
-
-fn same_length(quantity: &'static str, actual: usize, expected: usize) -> Result<()> {
-    if actual == expected {
-        return Ok(());
-    }
-    Err(Error::Length {
-        operation: "Network::report",
-        quantity,
-        actual,
-        expected,
-    })
 }
 
 impl fmt::Display for Report {

@@ -5,7 +5,7 @@
 //! The header of `wgsl/shared/packed_conv.wgsl` describes the arithmetic.
 //! Accuracy: exact if each sum is in the range of `i32`. Intermediate values may wrap.
 
-use crate::error::check;
+use crate::error::{check, check_count};
 use crate::planes::Packing;
 use crate::{Error, Result};
 use gpu_wgsl::{AnyBuffer, Buffer, Gpu};
@@ -176,13 +176,13 @@ impl<'a> PackedConv<'a> {
         let n_pairs = operation.product(&[g.planes, g.weight_planes])?;
         let n_tap_words = operation.product(&[g.weight_planes, params.words])?;
         let taps = operation.product(&g.window)?;
-        operation.check_len(
+        operation.check_count(
             "weights",
             data.weights.len(),
             n_channels.saturating_mul(taps).saturating_mul(n_tap_words),
         )?;
-        operation.check_len("bias", data.bias.len(), n_channels)?;
-        operation.check_len(
+        operation.check_count("bias", data.bias.len(), n_channels)?;
+        operation.check_count(
             "coefficients",
             data.coefficients.len(),
             n_channels.saturating_mul(n_pairs),
@@ -191,12 +191,12 @@ impl<'a> PackedConv<'a> {
         let (mut border, mut classes): (&[i32], _) = (&[], vec![]);
         if let Some(data) = &data.border {
             let [rows, cols] = params.out_size.map(|size| size as usize);
-            operation.check_len("row_classes", data.row_classes.len(), rows)?;
-            operation.check_len("col_classes", data.col_classes.len(), cols)?;
+            operation.check_count("row_classes", data.row_classes.len(), rows)?;
+            operation.check_count("col_classes", data.col_classes.len(), cols)?;
             params.row_classes = operation.n_classes(data.row_classes)?;
             params.col_classes = operation.n_classes(data.col_classes)?;
             let n_classes = operation.product(&[params.row_classes, params.col_classes])?;
-            operation.check_len(
+            operation.check_count(
                 "sums",
                 data.sums.len(),
                 n_classes.saturating_mul(n_channels),
@@ -250,7 +250,7 @@ impl<'a> PackedConv<'a> {
         let p = &self.params;
         let image_words = operation.product(&[p.height, p.width, p.planes, p.groups, p.words])?;
         let batch = x.len() / image_words;
-        operation.check_len("x", x.len(), batch * image_words)?;
+        operation.check_count("x", x.len(), batch * image_words)?;
         let params = PackedConvParams {
             batch: operation.narrowed("batch", batch)?,
             ..*p
@@ -319,13 +319,13 @@ impl<'a> CodedConv<'a> {
         let n_thresholds =
             operation.narrowed("number of thresholds", codes.thresholds.len() / n_channels)?;
         operation.positive("number of thresholds", n_thresholds)?;
-        operation.check_len(
+        operation.check_count(
             "thresholds",
             codes.thresholds.len(),
             n_thresholds as usize * n_channels,
         )?;
-        operation.check_len("is_flipped", codes.is_flipped.len(), n_channels)?;
-        operation.check_len("toggles", codes.toggles.len(), 1 + n_thresholds as usize)?;
+        operation.check_count("is_flipped", codes.is_flipped.len(), n_channels)?;
+        operation.check_count("toggles", codes.toggles.len(), 1 + n_thresholds as usize)?;
         let used = codes.toggles.iter().fold(0, |bits, toggle| bits | toggle);
         let is_valid = u64::from(used) < 1 << code_bits;
         check(
@@ -463,16 +463,8 @@ impl Operation {
         )
     }
 
-    fn check_len(self, quantity: &'static str, actual: usize, expected: usize) -> Result<()> {
-        if actual == expected {
-            return Ok(());
-        }
-        Err(Error::Length {
-            operation: self.0,
-            quantity,
-            actual,
-            expected,
-        })
+    fn check_count(self, quantity: &'static str, actual: usize, expected: usize) -> Result<()> {
+        check_count(self.0, quantity, actual, expected)
     }
 
     /// Returns the number of classes, the largest class plus 1.

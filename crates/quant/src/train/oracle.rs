@@ -17,7 +17,7 @@
 use std::collections::HashMap;
 
 use super::net::Net;
-use crate::error::{Error, Result, check, finite, product};
+use crate::error::{Error, Result, check, check_count, finite, product};
 use backward::backward;
 use forward::{Stored, forward};
 
@@ -202,14 +202,7 @@ impl Oracle {
             return Err(Error::Empty { operation });
         }
         let expected = labels.len().saturating_mul(product(&self.net.input().size));
-        if images.len() != expected {
-            return Err(Error::Length {
-                operation,
-                quantity: "images",
-                actual: images.len(),
-                expected,
-            });
-        }
+        check_count(operation, "images", images.len(), expected)?;
         for &value in images {
             finite(operation, "value of an image", value.into())?;
         }

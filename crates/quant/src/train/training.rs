@@ -11,7 +11,7 @@ use super::checkpoint::{self, Identity};
 use super::steps::Program;
 use super::{Images, Net, Progress, Recipe, Shards, Steps, Trained};
 use crate::checksum::Checksum;
-use crate::error::{Error, Result, check, product};
+use crate::error::{Error, Result, check, check_count, product};
 use crate::layers::{BatchNorm, Slot, Start};
 use crate::network::InputImage;
 
@@ -258,14 +258,12 @@ impl<'a> Training<'a> {
             });
         }
         let n_outputs = product(&net.output_size());
-        if n_outputs != images.n_classes() {
-            return Err(Error::Length {
-                operation,
-                quantity: "the output of the net",
-                actual: n_outputs,
-                expected: images.n_classes(),
-            });
-        }
+        check_count(
+            operation,
+            "the output of the net",
+            n_outputs,
+            images.n_classes(),
+        )?;
         let state = net.state(&parameters)?;
         let state = state.iter().map(|slot| {
             let numbers = started(slot, Philox::new(recipe.seed));

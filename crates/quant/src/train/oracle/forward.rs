@@ -12,7 +12,7 @@
 use super::scale::{Scale, dot, factors};
 use super::{ABC_THRESHOLD, OracleStep, UNIT, Values};
 use crate::abc::{abc, shift};
-use crate::error::{Error, Result};
+use crate::error::{Result, check_count};
 use crate::layers::{ActivationLevels, BatchNorm, QuantConv2d, WeightLevels};
 use crate::population::Sample;
 use crate::train::net::{NetLayer, Place};
@@ -223,13 +223,8 @@ fn quantized_weights(
 
 fn check_chosen(chosen: Option<&[f32]>, expected: usize) -> Result<()> {
     match chosen {
-        Some(chosen) if chosen.len() != expected => Err(Error::Length {
-            operation: "Oracle::step_with",
-            quantity: "levels",
-            actual: chosen.len(),
-            expected,
-        }),
-        _ => Ok(()),
+        Some(chosen) => check_count("Oracle::step_with", "levels", chosen.len(), expected),
+        None => Ok(()),
     }
 }
 
