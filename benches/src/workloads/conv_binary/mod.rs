@@ -135,6 +135,13 @@ impl Layer {
         self.extent_of(self.words.len() + self.signs.words().len())
     }
 
+    /// Returns the work from padded images and weights of f32.
+    fn extent_of_levels(&self) -> Extent {
+        let padded_side = self.side + TAPS - 1;
+        let n_pixels = self.batch * padded_side * padded_side;
+        self.extent_of(n_pixels * self.channels + self.weights.len())
+    }
+
     /// Returns the work of a variant that reads this number of words of 32 bits.
     fn extent_of(&self, n_words: usize) -> Extent {
         let [planes, weight_planes] = self.n_planes();
@@ -215,7 +222,7 @@ impl Problem for Layer {
         let words = vec![Tensor::from_vec(&shape, self.words.clone())];
         let (levels, values) = (self.levels_in_memory(), vec![self.x()]);
         let on_host = [
-            Variant::compiled::<f32>("host-f32", whole, levels, multiplied),
+            Variant::compiled::<f32>("host-f32", self.extent_of_levels(), levels, multiplied),
             Variant::compiled::<f32>("host-words", self.extent_of_words(), words, from_words),
             Variant::compiled::<f32>("host", whole, values, from_values),
         ];

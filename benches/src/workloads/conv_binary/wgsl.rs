@@ -24,7 +24,7 @@ pub(super) fn variants<'a>(layer: &'a Layer, gpu: &'a Gpu) -> Vec<Variant<'a>> {
         .with_executor(name)
     };
     let levels = layer.levels_in_memory();
-    let in_f32 = Variant::on_gpu::<f32>(gpu, layer.extent(), levels, multiplied);
+    let in_f32 = Variant::on_gpu::<f32>(gpu, layer.extent_of_levels(), levels, multiplied);
     vec![
         in_f32.with_executor("wgsl-f32"),
         kernel("wgsl-bits", layer.extent_of_words(), of_bits),
