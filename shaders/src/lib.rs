@@ -5,8 +5,8 @@
 //! ([`twin`]). The crate does not depend on a device; `gpu-wgsl` runs the kernels.
 //! Features: `reflect` adds the function `reflect`, which describes your own kernels from their
 //! texts.
-//! Method: a chain of tests. The oracle (f64, in the crate that owns the mathematics) checks
-//! the twin (f32, same order of operations), and the twin checks the WGSL kernel.
+//! Method: a chain of tests. The oracle (f64, in the crate that owns the mathematics) checks the
+//! twin (f32, same order of operations), and the twin checks the WGSL kernel.
 //!
 //! ```
 //! use shaders::{layout, params::MatmulParams, twin};

@@ -79,6 +79,10 @@ pub struct Limits {
     pub max_compute_invocations_per_workgroup: u32,
     /// Maximum size of a workgroup along x, in invocations.
     pub max_compute_workgroup_size_x: u32,
+    /// Maximum size of a workgroup along y, in invocations.
+    pub max_compute_workgroup_size_y: u32,
+    /// Maximum size of a workgroup along z, in invocations.
+    pub max_compute_workgroup_size_z: u32,
     /// Maximum number of workgroups in each dimension of a grid.
     pub max_compute_workgroups_per_dimension: u32,
     /// Required alignment of a storage binding's offset, in bytes.
@@ -90,7 +94,7 @@ pub struct Limits {
 impl Limits {
     /// Returns each limit with its WebGPU name, for reports.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 9] {
+    pub fn named(&self) -> [(&'static str, u64); 11] {
         [
             ("maxBufferSize", self.max_buffer_size),
             (
@@ -112,6 +116,14 @@ impl Limits {
             (
                 "maxComputeWorkgroupSizeX",
                 self.max_compute_workgroup_size_x.into(),
+            ),
+            (
+                "maxComputeWorkgroupSizeY",
+                self.max_compute_workgroup_size_y.into(),
+            ),
+            (
+                "maxComputeWorkgroupSizeZ",
+                self.max_compute_workgroup_size_z.into(),
             ),
             (
                 "maxComputeWorkgroupsPerDimension",

@@ -4,12 +4,11 @@
 //! is the second step of the test chain: the f64 oracle checks the twin, and the twin checks the
 //! kernel. A case contains the kernel, the shapes, the inputs, the twin and the tolerance;
 //! [`check_on_every_adapter`] runs it.
-//! Method: each shape runs with zeros, ones, random, large and
-//! small values. Outputs are new buffers, filled with the comparator's sentinel and followed by a
-//! guard zone. A kernel that writes too few or too many elements is therefore detected even if its
-//! numbers are within the tolerance.
-//! Limits: NaN, infinity and subnormal numbers are not tested,
-//! because WGSL does not define them.
+//! Method: each shape runs with zeros, ones, random, large and small values. Outputs are new
+//! buffers, filled with the comparator's sentinel and followed by a guard zone. A kernel that
+//! writes too few or too many elements is therefore detected even if its numbers are within the
+//! tolerance.
+//! Limits: NaN, infinity and subnormal numbers are not tested, because WGSL does not define them.
 
 use crate::{AnyBuffer, Buffer, Error, Feature, Gpu, Scalar, Select, adapters};
 use shaders::{Access, Element, Kernel, Params};

@@ -609,4 +609,20 @@ mod tests {
         assert_eq!(divided(2_000_000_001), Ok(false));
         assert_eq!(divided(2_500_000_001), Err(FallbackReason::TooLong));
     }
+
+    #[test]
+    fn parts_that_count_beyond_the_indices_of_a_kernel_run_on_the_host() {
+        let mean = Tensor::rand(Philox::new(1), &[2_147_483_001]).mean(..);
+        let (plan, _) = Plan::new(&[&mean], &Reference.target()).unwrap();
+        let divided = |loop_iterations| {
+            let limits = KernelLimits {
+                loop_iterations,
+                ..schedule_limits()
+            };
+            divide(&plan.steps[0].nest, &[], &limits).map(|_| ())
+        };
+        // 512 parts of equal lengths end below 2^31, some other number of parts does not.
+        assert_eq!(divided(None), Ok(()));
+        assert_eq!(divided(Some(16_800)), Err(FallbackReason::TooLong));
+    }
 }

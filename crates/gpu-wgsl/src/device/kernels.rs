@@ -187,6 +187,18 @@ impl Gpu {
                 limits.max_compute_workgroup_size_x,
             ),
             (
+                y,
+                "invocations along y",
+                "maxComputeWorkgroupSizeY",
+                limits.max_compute_workgroup_size_y,
+            ),
+            (
+                z,
+                "invocations along z",
+                "maxComputeWorkgroupSizeZ",
+                limits.max_compute_workgroup_size_z,
+            ),
+            (
                 kernel.workgroup_bytes.into(),
                 "bytes of workgroup memory",
                 "maxComputeWorkgroupStorageSize",

@@ -15,19 +15,19 @@
 //! second operand of a difference, a quotient or a comparison is copied with another parameter,
 //! because both operands may be equal: `(x + y) - (y + x)`. An operation of one parameter is not
 //! enough: a known 0 becomes `zero` by `0 + zero` and by `0 | zero`, and a value that is `zero`
-//! becomes 0 by `zero - zero`. Comparisons use their operands directly unless both
-//! are computed from a common value. A fold uses its operand directly, because the executor may
-//! choose the order of the terms. The operand is a copy only if it is a sum or a difference,
-//! because a compiler could fold its two operands one after the other, or if its value may be
-//! known.
+//! becomes 0 by `zero - zero`. Comparisons use their operands directly unless both are computed
+//! from a common value, or from elements that may be the same. A fold uses its operand directly,
+//! because the executor may choose the order of the terms. The operand is a copy only if it is a
+//! sum or a difference, because a compiler could fold its two operands one after the other, or if
+//! its value may be known.
 //! Cost: one integer operation per copy, which the memory traffic of an elementwise kernel hides.
-//! Matrix products, convolutions and distances have no copies in their loops.
+//! Matrix products, convolutions and distances between two arrays have no copies in their loops.
 
 use std::collections::BTreeSet;
 
 use tensor_core::DType;
 use tensor_core::ir::{LoopNest, Value, ValueId};
-use tensor_core::op::{Binary, Unary};
+use tensor_core::op::{Binary, Reduce, Unary};
 
 /// The form in which an operand is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +78,12 @@ impl<'n> Copies<'n> {
     pub(super) fn operand(&self, id: usize, operand: usize) -> Copied {
         let nest = self.nest;
         match nest.values[id] {
+            Value::Select(condition, a, b) if nest.dtypes[id] == DType::Bool => {
+                self.flag([condition, a, b][operand])
+            }
             Value::Select(condition, a, b) if operand == 0 => self.condition(condition, [a, b]),
             Value::Cast(to, a) if to == DType::Bool || to.is_float() => self.of_inline(a),
+            Value::Cast(_, a) if !self.is_only_summed(ValueId(id)) => self.flag(a),
             Value::Unary(_, a) if !is_float(nest, a) => self.flag(a),
             Value::Binary(_, a, b) | Value::Compare(_, a, b) if !is_float(nest, a) => {
                 self.flag([a, b][operand])
@@ -94,10 +98,10 @@ impl<'n> Copies<'n> {
                 }
                 _ => Copied::Not,
             },
-            Value::Compare(_, a, b) => match self.origins(a).is_disjoint(&self.origins(b)) {
-                true => Copied::Not,
-                false if operand == 1 => self.second(a, b),
-                false => self.of_inline(a),
+            Value::Compare(_, a, b) => match self.have_common_origin(a, b) {
+                false => Copied::Not,
+                true if operand == 1 => self.second(a, b),
+                true => self.of_inline(a),
             },
             _ => Copied::Not,
         }
@@ -117,13 +121,24 @@ impl<'n> Copies<'n> {
 
     /// Returns how an operation on flags writes a flag. Where a compiler sees comparisons of
     /// floats, it may turn `x < c & y < c` into `max(x, y) < c` and `!(x < y)` into `x >= y`, which
-    /// are different if an operand is NaN.
+    /// are different if an operand is NaN. A selection between flags and a product of the integers
+    /// of flags are such operations, too.
     fn flag(&self, flag: ValueId) -> Copied {
         let is_comparison = match self.nest.values[flag.0] {
             Value::Compare(_, a, _) | Value::Cast(DType::Bool, a) => is_float(self.nest, a),
             _ => false,
         };
         Copied::once_if(is_comparison)
+    }
+
+    /// Returns whether a value is used by sums and conversions only: no sum of the integers of
+    /// flags is an operation on flags. A count of comparisons is common, so its loop has no copies.
+    fn is_only_summed(&self, value: ValueId) -> bool {
+        let mut values = self.nest.values.iter();
+        values.all(|user| {
+            matches!(user, Value::Reduced(Reduce::Sum, _) | Value::Cast(..))
+                || !user.operands().any(|operand| operand == value)
+        })
     }
 
     /// Returns how a selection writes its condition. A compiler may turn a selection between the
@@ -161,6 +176,16 @@ impl<'n> Copies<'n> {
             _ => false,
         };
         is_float(nest, value) && (has_operator || self.known[value.0])
+    }
+
+    /// Returns whether two values are computed from a common value through inline values only, or
+    /// from loads that may coincide.
+    fn have_common_origin(&self, a: ValueId, b: ValueId) -> bool {
+        let others = self.origins(b);
+        self.origins(a).iter().any(|&origin| {
+            let is_other = |&other| origin == other || may_coincide(self.nest, origin, other);
+            others.iter().any(is_other)
+        })
     }
 
     /// Returns the values that are not inline and from which a value is computed through inline
@@ -246,7 +271,10 @@ fn may_coincide(nest: &LoopNest, a: ValueId, b: ValueId) -> bool {
         axis >= nest.domain.len() || nest.scan().is_some_and(|(_, scan)| scan.axis == axis)
     };
     let mut strides = map.strides.iter().zip(&other_map.strides).enumerate();
-    input == other_input && strides.all(|(axis, (one, two))| one == two || is_loop(axis))
+    input == other_input
+        && strides.all(|(axis, (one, two))| one == two || is_loop(axis))
+        // Neighbours, as `x[i + 1]` and `x[i]`, are different elements in every iteration.
+        && (map.offset == other_map.offset || map.strides != other_map.strides)
 }
 
 /// Returns for each value whether it is a sum or a difference, or a selection of one.
@@ -384,8 +412,8 @@ mod tests {
 
     #[test]
     fn comparisons_of_floats_are_copies_where_a_compiler_could_replace_them() {
-        let [x, y] = arrays();
-        let less = x.lt(&y);
+        let [x, y, z] = arrays();
+        let (less, truth) = (x.lt(&y), Tensor::scalar(true));
         for (program, n) in [
             (x.lt(1.0) & y.lt(1.0), 2),
             (!&less, 1),
@@ -394,6 +422,10 @@ mod tests {
             (less.select(&y, 0.0), 1),
             ((&x - &y).cast(DType::Bool), 1),
             (x.cast(DType::F64).cast(DType::F32), 1),
+            (less.select(!&truth, &less), 2),
+            (less.select(&truth, x.lt(&z)), 2),
+            (less.cast(DType::U32) * x.lt(&z).cast(DType::U32), 2),
+            (less.cast(DType::U32).prod(0), 1),
             // Neither flags of integers nor other selections change a result.
             (Tensor::arange(3).lt(1) & Tensor::arange(3).lt(2), 0),
             (less.select(1.0, 2.0), 0),
@@ -408,6 +440,12 @@ mod tests {
     #[test]
     fn loads_that_coincide_in_a_loop_are_copies() {
         let [x, y] = arrays();
+        let ranks = |a: &Tensor, b: &Tensor| a.expand_dims(1).le(b.expand_dims(0));
+        assert_eq!(n_copies(&ranks(&x, &x).count(..)), 1);
+        assert_eq!(n_copies(&ranks(&x, &y).count(..)), 0);
+        // Neighbours are never the same element.
+        let differences = x.slice(0, 1..) - x.slice(0, ..-1);
+        assert_eq!(n_copies(&differences.abs().sum(0)), 0);
         let distances = |a: &Tensor, b: &Tensor| (a.expand_dims(1) - b.expand_dims(0)).abs();
         assert_eq!(n_copies(&distances(&x, &x).sum(..)), 1);
         assert_eq!(n_copies(&distances(&x, &y).sum(..)), 0);

@@ -281,8 +281,9 @@ impl<'n> Statements<'n> {
             }
             Value::Compare(op, a, b) => compare(*op, &operand(0, a), &operand(1, b)),
             Value::Select(condition, a, b) => {
-                let condition = operand(0, condition);
-                format!("select({}, {}, {condition})", of(b), of(a))
+                let [condition, a, b] =
+                    [(0, condition), (1, a), (2, b)].map(|(n, x)| operand(n, x));
+                format!("select({b}, {a}, {condition})")
             }
             Value::Cast(to, a) => cast(dtype(a), *to, &operand(0, a)),
             Value::Reduced(..) | Value::Scanned(..) | Value::Sorted(..) => return,

@@ -330,6 +330,26 @@ fn choices(dtype: DType) -> Vec<(&'static str, Tensor)> {
         ("x < y ^ true", flag(x.lt(&y) ^ &truth)),
         ("x < y == false", flag(x.lt(&y).eq(&!&truth))),
         ("not (x < y & x < z)", flag(!(x.lt(&y) & x.lt(&z)))),
+        (
+            "false if x < y, else true",
+            flag(x.lt(&y).select(!&truth, &truth)),
+        ),
+        (
+            "x > z if x > y, else false",
+            flag(x.gt(&y).select(x.gt(&z), !&truth)),
+        ),
+        (
+            "true if x > y, else x > z",
+            flag(x.gt(&y).select(&truth, x.gt(&z))),
+        ),
+        (
+            "product of x > y and x > z",
+            (x.gt(&y).cast(DType::U32) * x.gt(&z).cast(DType::U32)).cast(dtype),
+        ),
+        (
+            "product of |x| < 1",
+            pairs(&small(&x)).cast(DType::I32).prod(1).cast(dtype),
+        ),
         ("all |x| < 1", flag(pairs(&small(&x)).all(1))),
         ("any |x| < 1", flag(pairs(&small(&x)).any(1))),
         ("not any |x| < 1", flag(!pairs(&small(&x)).any(1))),
@@ -365,6 +385,14 @@ fn choices(dtype: DType) -> Vec<(&'static str, Tensor)> {
         (
             "sum of |x[i] - x[j]|",
             (ends.expand_dims(1) - ends.expand_dims(0)).abs().sum(..),
+        ),
+        (
+            "number of x[i] <= x[j]",
+            unknown
+                .expand_dims(1)
+                .le(unknown.expand_dims(0))
+                .count(..)
+                .cast(dtype),
         ),
         (
             "running sum of x[0] - x",

@@ -8,10 +8,11 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tensor_core::compare::{self, Tolerance};
+use tensor_core::compare::Tolerance;
 use tensor_core::exec::{Executor, Storage};
 use tensor_core::plan::{Plan, Step, Target};
-use tensor_core::{DType, Host, HostData, Tensor};
+use tensor_core::random_programs::check_program;
+use tensor_core::{DType, HostData, Tensor};
 
 #[test]
 fn a_name_that_no_adapter_bears_is_no_adapter() {
@@ -159,6 +160,8 @@ fn a_budget_is_out_of_memory_and_names_the_buffer() {
         let gpu = Gpu::open(Select::Index(shared.adapter().index)).unwrap();
         gpu.set_budget(Some(4096));
         let held = gpu.alloc::<f32>("held", &[512]).unwrap();
+        drop(gpu.alloc::<f32>("free", &[512]).unwrap());
+        let reserved_bytes = gpu.pool().reserved_bytes();
         let error = gpu.alloc::<f32>("weights", &[32, 17]).unwrap_err();
         let Error::OutOfMemory {
             name,
@@ -174,6 +177,8 @@ fn a_budget_is_out_of_memory_and_names_the_buffer() {
             (name.as_str(), &shape[..], *bytes, *live_bytes),
             ("weights", &[32, 17][..], 2176, 2048)
         );
+        // Free buffers do not count, so to free them would not help.
+        assert_eq!(gpu.pool().reserved_bytes(), reserved_bytes);
         drop(held);
         gpu.alloc::<f32>("weights", &[32, 17]).unwrap();
     }
@@ -299,22 +304,33 @@ fn an_array_beyond_every_buffer_is_too_large_before_any_step_runs() {
 #[test]
 fn a_workgroup_beyond_the_limit_is_too_large() {
     for gpu in every_adapter() {
-        let kernel = Kernel {
-            workgroup_size: [1 << 20, 1, 1],
-            ..layout::BUFFER_COPY
-        };
+        let limits = gpu.adapter().limits;
+        let sides = [
+            (limits.max_compute_workgroup_size_x, "X"),
+            (limits.max_compute_workgroup_size_y, "Y"),
+            (limits.max_compute_workgroup_size_z, "Z"),
+        ];
         let (x, y) = (
             gpu.upload("x", &[4], &[0.0_f32; 4]).unwrap(),
             gpu.alloc::<f32>("y", &[4]).unwrap(),
         );
-        let error = gpu
-            .dispatch(&kernel, &BufferCopyParams::new(1), &[&x, &y])
-            .unwrap_err();
-        let name = "maxComputeInvocationsPerWorkgroup";
-        assert!(
-            matches!(&error, Error::TooLarge { limit_name, .. } if *limit_name == name),
-            "{error}"
-        );
+        for (axis, (side, letter)) in sides.into_iter().enumerate() {
+            let mut kernel = layout::BUFFER_COPY;
+            kernel.workgroup_size = [1; 3];
+            kernel.workgroup_size[axis] = side + 1;
+            let error = gpu
+                .dispatch(&kernel, &BufferCopyParams::new(1), &[&x, &y])
+                .unwrap_err();
+            let name = if side < limits.max_compute_invocations_per_workgroup {
+                format!("maxComputeWorkgroupSize{letter}")
+            } else {
+                "maxComputeInvocationsPerWorkgroup".to_owned()
+            };
+            assert!(
+                matches!(&error, Error::TooLarge { limit_name, .. } if *limit_name == name),
+                "{error}"
+            );
+        }
     }
 }
 
@@ -518,8 +534,7 @@ impl Executor for Fragile {
 fn a_loss_in_the_middle_of_a_plan_is_survived() {
     for shared in every_adapter() {
         let x = Tensor::arange(600).reshape(&[20, 30]).cast(DType::F32);
-        let program = (&x - x.sum(0)).exp().sum(1) * 2.0;
-        let expected = program.eval::<f32>(&Host::new()).unwrap();
+        let program = ((&x - x.mean(0)) * 0.01).exp().sum(1) * 2.0;
         let mut n_lost = 0;
         for steps_left in 1..4 {
             let fragile = Fragile {
@@ -539,8 +554,8 @@ fn a_loss_in_the_middle_of_a_plan_is_survived() {
             // Host data stays valid and can be used on a new device.
             let anew = fragile.gpu.reopen().unwrap();
             assert!(!anew.is_same_device(&fragile.gpu));
-            let again = program.eval::<f32>(&anew).unwrap();
-            compare::assert_close(again, &expected, Tolerance::relative(300));
+            let program = std::slice::from_ref(&program);
+            check_program(&anew, program, &Executor::target(&anew)).unwrap();
         }
         assert!(n_lost >= 2, "{n_lost}");
     }
