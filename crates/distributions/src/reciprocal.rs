@@ -171,6 +171,10 @@ impl ReciprocalInverseGaussian {
     #[must_use]
     pub fn mode(&self) -> f64 {
         let phi = self.reciprocal.phi();
+        if phi >= 1.0 / f64::EPSILON {
+            // `φ + sqrt(φ² + 4)` is `2φ` to all digits of f64, and may overflow.
+            return self.reciprocal.inverse_growth().value();
+        }
         2.0 / (phi + phi.hypot(2.0)) / self.reciprocal.mean()
     }
 

@@ -231,15 +231,16 @@ impl Batch {
     }
 
     fn ticks(&self, config: &SolverConfig) -> Result<Vec<Tick>> {
+        const OPERATION: &str = "Batch::solve";
         // Each game learns on its own, so the range is the largest of one game, not that of the
         // payoffs of all games together.
         let games = 0..self.constants.len();
         let ranges = games.map(|game| number::range(self.centred(game)));
         let range = ranges.fold(0.0, f64::max);
-        config.check(range)?;
+        config.check(OPERATION, range)?;
         if config.rule == (Rule::Hedge { rate: None }) {
             return Err(Error::ParameterInvalid {
-                operation: "Batch::solve",
+                operation: OPERATION,
                 parameter: "rate",
                 value: f64::NAN,
                 must: "given, the same for all games",
@@ -568,7 +569,7 @@ mod tests {
 
     /// The reference uses one lane at a time and array sizes unknown at compile time.
     #[test]
-    fn every_width_of_vectors_gives_the_bits_of_one_lane() {
+    fn every_width_of_vectors_has_the_bits_of_one_lane() {
         let shapes = [
             [1, 1],
             [2, 2],

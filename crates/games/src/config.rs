@@ -211,13 +211,13 @@ impl SolverConfig {
 
     /// Returns an error if a parameter is out of range; `range` is the largest range of a player's
     /// payoffs.
-    pub(crate) fn check(&self, range: f64) -> Result<()> {
+    pub(crate) fn check(&self, operation: &'static str, range: f64) -> Result<()> {
         let check = |parameter, value: f64, is_good: bool, must| {
             if is_good {
                 return Ok(());
             }
             Err(Error::ParameterInvalid {
-                operation: "SolverConfig",
+                operation,
                 parameter,
                 value,
                 must,

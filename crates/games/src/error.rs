@@ -147,8 +147,10 @@ pub enum Error {
         fault: String,
     },
     /// The learning rule does not support extensive games.
-    #[error("SolverConfig: {rule:?} is not supported in extensive games (only in strategic games)")]
+    #[error("{operation}: {rule:?} is not supported in extensive games (only in strategic games)")]
     RuleUnsupported {
+        /// The function that was called.
+        operation: &'static str,
         /// The learning rule.
         rule: crate::Rule,
     },

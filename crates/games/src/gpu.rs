@@ -79,7 +79,7 @@ impl Batch {
 /// an error for rules other than regret matching.
 fn matching(operation: &'static str, config: &SolverConfig) -> Result<(MatchingKeep, f32)> {
     // The range of payoffs only matters to rules that are rejected next.
-    config.check(0.0)?;
+    config.check(operation, 0.0)?;
     let Step::Match { keep, predictive } = config.step(1, 0.0) else {
         return Err(Error::RuleNotOnDevice {
             operation,

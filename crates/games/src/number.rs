@@ -4,8 +4,9 @@
 //! fractions. Every finite float is a fraction, so proofs see the exact input; integers and
 //! fractions are rounded only for learning.
 //! Method: fractions are compared by cross products. The comparison of the library of fractions
-//! recurses once for each term that two continued fractions share, so two long fractions that are
-//! equal or close overflow the stack.
+//! recurses once for each term that two continued fractions share, unless the numerators or the
+//! denominators are equal. Two long fractions that are close, or that are equal but not both in
+//! lowest terms, would overflow the stack.
 
 use num_bigint::{BigInt, BigUint, Sign};
 use num_traits::{ToPrimitive, Zero};
@@ -123,12 +124,25 @@ pub(crate) fn exact_float(float: f64) -> Rational {
     Rational::from_float(float).unwrap_or_else(Rational::zero)
 }
 
-/// Compares two fractions of any length by value; they need not be in lowest terms. The
-/// denominators must not be 0.
+/// Compares two fractions of any length by value; they need not be in lowest terms.
+///
+/// The stack does not grow with the length. `Rational::cmp` recurses once for each term that two
+/// continued fractions share, so that long fractions may overflow the stack.
+///
+/// The order is unspecified if a denominator is 0.
 ///
 /// Cost: constant for fractions of machine words, and usually for long fractions that differ in
 /// their leading bits; otherwise two products of long integers.
-pub(crate) fn compare(a: &Rational, b: &Rational) -> Ordering {
+///
+/// # Examples
+/// ```
+/// use games::{Rational, compare};
+///
+/// let [third, half] = [3, 2].map(|bottom| Rational::new(1.into(), bottom.into()));
+/// assert!(compare(&third, &half).is_lt());
+/// ```
+#[must_use]
+pub fn compare(a: &Rational, b: &Rational) -> Ordering {
     let sign = |fraction: &Rational| fraction.numer().sign() * fraction.denom().sign();
     let sizes = match (sign(a), sign(b)) {
         (Sign::Plus, Sign::Plus) => [a, b],
@@ -187,8 +201,12 @@ impl Estimate {
 
     /// Returns whether the lower bound exceeds the upper bound of another product.
     fn is_above(&self, other: &Self) -> bool {
-        // Returns a number times a power of two; `None` if the result exceeds 128 bits.
+        // Returns a number times a power of two; `None` if the result exceeds 128 bits. The number
+        // 0 fits after any shift, but shifts of 128 or more are not defined.
         let shifted = |number: u128, shift: u64| {
+            if number == 0 {
+                return Some(0);
+            }
             let fits = shift <= u64::from(number.leading_zeros());
             fits.then(|| number << shift)
         };
@@ -220,6 +238,15 @@ pub(crate) fn words(bits: u64) -> usize {
 pub(crate) fn words_of_gcd(bits: u64) -> usize {
     let words = words(bits);
     OVERHEAD_WORDS.saturating_add(words.saturating_mul(words).saturating_mul(64))
+}
+
+/// Returns the estimated number of operations on words for a sum, a difference or a quotient of two
+/// fractions.
+pub(crate) fn words_of_sum(a: &Rational, b: &Rational) -> usize {
+    let bits = [a.numer(), a.denom(), b.numer(), b.denom()].map(BigInt::bits);
+    // A common divisor of two of the integers, and one of the numerator and denominator of the
+    // result.
+    words_of_gcd(bits.into_iter().max().unwrap_or(0)).saturating_mul(2)
 }
 
 #[cfg(test)]
@@ -280,6 +307,16 @@ mod tests {
         assert_eq!(compare_products([one, a], [one, one]), Ordering::Greater);
         assert_eq!(compare_products([zero, a], [one, one]), Ordering::Less);
         assert_eq!(compare_products([zero, a], [zero, b]), Ordering::Equal);
+        // The bits below the leading ones fill a `u128`, or more.
+        for dropped in [128, 129, 1000] {
+            let long = &(BigUint::from(1_u32) << (LEADING_BITS + dropped - 1));
+            assert_eq!(compare_products([zero, long], [one, one]), Ordering::Less);
+            assert_eq!(
+                compare_products([one, one], [zero, long]),
+                Ordering::Greater
+            );
+            assert_eq!(compare_products([zero, long], [zero, one]), Ordering::Equal);
+        }
     }
 
     fn integers() -> impl Strategy<Value = BigInt> {

@@ -190,7 +190,7 @@ impl<'g, G: Game> Run<'g, G> {
     /// # Errors
     /// As [`solve`].
     pub fn new(game: &'g G, config: &SolverConfig) -> Result<Self> {
-        Self::from_state(game, config, game.start(config))
+        Self::from_state("Run::new", game, config, game.start(config))
     }
 
     /// Creates a run that continues from the state of another run of the same game.
@@ -201,13 +201,21 @@ impl<'g, G: Game> Run<'g, G> {
     /// [`Error::ProfileInvalid`] if the next strategies do not form a profile.
     pub fn resume(game: &'g G, config: &SolverConfig, state: SolverState) -> Result<Self> {
         check_state(game, &state, &game.start(config))?;
-        Self::from_state(game, config, state)
+        Self::from_state("Run::resume", game, config, state)
     }
 
-    fn from_state(game: &'g G, config: &SolverConfig, state: SolverState) -> Result<Self> {
-        config.check(game.range())?;
+    fn from_state(
+        operation: &'static str,
+        game: &'g G,
+        config: &SolverConfig,
+        state: SolverState,
+    ) -> Result<Self> {
+        config.check(operation, game.range())?;
         if !game.supports(&config.rule) {
-            return Err(Error::RuleUnsupported { rule: config.rule });
+            return Err(Error::RuleUnsupported {
+                operation,
+                rule: config.rule,
+            });
         }
         Ok(Self {
             game,

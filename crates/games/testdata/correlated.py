@@ -20,8 +20,8 @@ def best(payoffs, weights, coarse):
     cells = list(itertools.product(*map(range, shape)))
     rows = []
     for player, table in enumerate(payoffs):
-        told = [range(shape[player])] if coarse else [[action] for action in range(shape[player])]
-        for actions in told:
+        recommended = [range(shape[player])] if coarse else [[action] for action in range(shape[player])]
+        for actions in recommended:
             for other in range(shape[player]):
                 row = []
                 for cell in cells:

@@ -43,7 +43,9 @@ impl InverseGaussian {
     /// Returns the excess kurtosis `15 μ/λ`, rounded twice.
     #[must_use]
     pub fn excess_kurtosis(&self) -> f64 {
-        15.0 * self.phi()
+        // The ratio is a `Wide`, because `μ/λ` can be subnormal although the result is not.
+        let phi = Wide::new(self.mean).over(Wide::new(self.shape));
+        phi.times(Wide::new(15.0)).value()
     }
 
     /// Returns the differential entropy in nats, `ln(2πe μ³/λ)/2 - (3/2) exp(2λ/μ) E1(2λ/μ)`.
@@ -107,9 +109,15 @@ impl InverseGaussian {
     }
 
     /// Returns `μ²/λ`: the ratio of the cumulants of orders `n + 1` and `n` is `(2n - 1) μ²/λ`.
-    fn growth(&self) -> Wide {
+    pub(super) fn growth(&self) -> Wide {
         let mean = Wide::new(self.mean);
         mean.times(mean).over(Wide::new(self.shape))
+    }
+
+    /// Returns `λ/μ²`, rounded twice; `λ/μ` may be outside f64's range.
+    pub(crate) fn inverse_growth(&self) -> Wide {
+        let mean = Wide::new(self.mean);
+        Wide::new(self.shape).over(mean).over(mean)
     }
 
     /// Returns the raw moment `E X^n`; the order can be negative.
@@ -257,15 +265,10 @@ impl InverseGaussian {
         self.mean / self.shape
     }
 
-    /// Returns `sqrt(μ/λ)`, the coefficient of variation, which is in f64's range even if the ratio
-    /// of the parameters is not.
+    /// Returns `sqrt(μ/λ)`, the coefficient of variation, as a quotient of roots: the root is in
+    /// f64's range even if the ratio of the parameters is not.
     pub(crate) fn root_phi(&self) -> f64 {
-        let phi = self.phi();
-        if phi.is_normal() {
-            phi.sqrt()
-        } else {
-            self.mean.sqrt() / self.shape.sqrt()
-        }
+        self.mean.sqrt() / self.shape.sqrt()
     }
 }
 

@@ -52,11 +52,9 @@ impl InverseGaussian {
     }
 
     fn roots(&self) -> Roots {
-        // The quotient of the roots, because μ/λ can overflow although a draw does not.
-        let of_mean = self.mean.sqrt();
         Roots {
-            of_mean,
-            of_phi: of_mean / self.shape.sqrt(),
+            of_mean: self.mean.sqrt(),
+            of_phi: self.root_phi(),
         }
     }
 

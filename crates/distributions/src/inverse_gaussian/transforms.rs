@@ -37,7 +37,9 @@ impl InverseGaussian {
             let part = self.shape.sqrt() * t.abs().sqrt();
             return Complex64::new(-part, part.copysign(t));
         }
-        let inner = Complex64::new(1.0, -2.0 * self.mean * self.phi() * t);
+        // `μ²/λ` can overflow although its product with `t` does not.
+        let growth = Wide::new(t.abs()).times(self.growth());
+        let inner = Complex64::new(1.0, -2.0 * growth.value().copysign(t));
         Complex64::new(0.0, 2.0 * self.mean * t) / (1.0 + inner.sqrt())
     }
 
@@ -100,7 +102,7 @@ impl InverseGaussian {
     /// Returns `λ/(2μ²)`, the largest `t` at which `E exp(t X)` is finite.
     #[must_use]
     pub fn mgf_end(&self) -> f64 {
-        0.5 * (self.shape / self.mean) / self.mean
+        self.inverse_growth().times(Wide::new(0.5)).value()
     }
 }
 
@@ -118,6 +120,22 @@ mod tests {
         for (t, imaginary) in [(1e5, 1.0), (-1e5, -1.0)] {
             let Complex64 { re, im } = distribution.ln_characteristic_function(t);
             assert_close([re, im], [-1.0, imaginary], Tolerance::relative(4));
+        }
+    }
+
+    #[test]
+    fn the_characteristic_function_is_finite_where_the_ratio_of_the_parameters_overflows() {
+        let distribution = InverseGaussian::new(1e10, 1e-300).unwrap();
+        let at_zero = distribution.characteristic_function(0.0);
+        assert_close([at_zero.re, at_zero.im], [1.0, 0.0], Tolerance::exact());
+        for (t, imaginary) in [(1e-300, 1e-300), (-1e-300, -1e-300)] {
+            // `2 μ² t/λ` is 2e20, so the logarithm is `λ/μ - (1 - i) sqrt(λ t)` to all digits.
+            let Complex64 { re, im } = distribution.ln_characteristic_function(t);
+            assert_close(
+                [re, im],
+                [1e-310 - 1e-300, imaginary],
+                Tolerance::relative(10),
+            );
         }
     }
 }

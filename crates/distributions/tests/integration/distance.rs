@@ -261,7 +261,7 @@ impl ContinuousCDF<f64, f64> for Broken {
 }
 
 #[test]
-fn a_distribution_that_gives_nan_is_an_error() {
+fn a_distribution_that_returns_nan_is_an_error() {
     let normal = Normal::new(0.0, 1.0).unwrap();
     let broken = Broken(normal);
     for found in [

@@ -79,7 +79,7 @@ fn merged_anyhow(xs: &[f64], rng: &mut Xoshiro256PlusPlus) -> SufficientStatisti
 }
 
 #[test]
-fn any_split_and_any_order_give_one_fit() {
+fn a_fit_does_not_depend_on_splits_and_order() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     for exponent in -14..=6 {
         let mut xs = draws(10.0_f64.powi(exponent), 1000, &mut rng);
@@ -224,7 +224,7 @@ fn a_sample_too_small_or_without_spread_has_no_fit() {
 }
 
 #[test]
-fn an_interval_refuses_what_is_no_level_and_ends_at_the_ends() {
+fn intervals_reject_invalid_levels_and_are_exact_at_levels_0_and_1() {
     let fit = Fit::from_sample(&[1.0, 2.0, 4.0]).unwrap();
     for level in [-0.1, 1.1, f64::NAN] {
         for result in [

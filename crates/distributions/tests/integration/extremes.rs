@@ -57,7 +57,7 @@ fn outside_the_support_functions_have_their_limits() {
 }
 
 #[test]
-fn no_parameters_and_no_argument_give_nan_or_leave_the_range() {
+fn no_function_is_nan_or_outside_its_range() {
     for mean in SIZES {
         for shape in SIZES {
             let distribution = InverseGaussian::new(mean, shape).unwrap();

@@ -90,7 +90,7 @@ fn long_slices_and_ranges_go_in_parts_that_join() {
 }
 
 #[test]
-fn nothing_gives_nothing() {
+fn results_of_empty_input_are_empty() {
     for gpu in every_adapter() {
         let batch = Batch::new(gpu, InverseGaussian::new(1.0, 2.0).unwrap()).unwrap();
         assert!(batch.cdf(&[]).unwrap().is_empty());

@@ -64,7 +64,7 @@ fn every_function_keeps_its_bound_over_the_plane_and_comes_near_it() {
 }
 
 #[test]
-fn numbers_outside_the_support_give_its_ends() {
+fn functions_outside_the_support_have_the_values_of_its_ends() {
     const LEFT: [f32; 5] = [0.0, -0.0, -1.0, f32::NEG_INFINITY, 1e-40];
     let infinity = f32::INFINITY;
     let ends = [
@@ -91,7 +91,7 @@ fn numbers_outside_the_support_give_its_ends() {
 }
 
 #[test]
-fn the_largest_and_smallest_numbers_give_probabilities() {
+fn functions_of_the_largest_and_smallest_numbers_are_probabilities() {
     let xs = [f32::MIN_POSITIVE, 1e-30, 1e30, 1e31, f32::MAX];
     for [mean, shape] in PARAMETERS {
         let distribution = InverseGaussian::new(mean, shape).unwrap();

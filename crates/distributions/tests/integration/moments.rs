@@ -252,7 +252,7 @@ fn transforms_begin_at_one_and_end_at_the_end() {
 }
 
 #[test]
-fn traits_say_what_methods_say() {
+fn traits_return_the_numbers_of_methods() {
     let distribution = InverseGaussian::new(2.0, 3.0).unwrap();
     assert_eq!(Distribution::mean(&distribution), Some(2.0));
     assert_eq!(

@@ -186,7 +186,7 @@ fn slices_of_different_lengths_are_rejected_and_left_alone() {
 
 #[cfg(feature = "rayon")]
 #[test]
-fn threads_give_the_bits_of_one() {
+fn results_of_many_threads_have_the_bits_of_one() {
     let distribution = InverseGaussian::new(0.5, 1.0).unwrap();
     let xs: Vec<f64> = (0..10_001).map(|i| f64::from(i) / 1000.0).collect();
     let (mut one, mut all) = (vec![0.0; xs.len()], vec![1.0; xs.len()]);

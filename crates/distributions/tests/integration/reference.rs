@@ -60,7 +60,7 @@ const fn case(
 }
 
 #[test]
-fn every_function_meets_its_gate_and_the_table_says_how() {
+fn every_function_meets_its_gate_and_the_table_reports_the_errors() {
     let points = all_rows("eval");
     let mut table = String::from(
         "\n# Accuracy\nLargest relative errors at the golden points, measured by `tests/integration/reference.rs`, which writes this table. The points cover\n\

@@ -93,7 +93,7 @@ fn inverted(row: &Row) -> [f64; 3] {
 }
 
 #[test]
-fn every_function_of_every_relative_meets_its_gate_and_the_table_says_how() {
+fn every_function_of_every_relative_meets_its_gate_and_the_table_reports_the_errors() {
     let mut data = support::table("relatives.csv");
     data.extend(support::table("wide.csv"));
     let names = FUNCTIONS.map(|name| format!("`{name}`")).join(" | ");
@@ -378,6 +378,25 @@ fn moments_keep_their_digits_where_the_ratio_of_the_parameters_leaves_f64() {
     let found = [gaussian.std_dev(), gaussian.skewness(), gaussian.mode()];
     let expected = [1e255, 3e155, 1e-210 / 3.0];
     assert_close(found, expected, Tolerance::relative(6));
+    // The ratio 1.55e-309 has fewer digits than 15 times this ratio.
+    let narrow = InverseGaussian::new(0.155, 1e308).unwrap();
+    let kurtosis = narrow.excess_kurtosis();
+    assert_close([kurtosis], [2.325e-308], Tolerance::relative(2));
+}
+
+#[test]
+fn the_inverse_of_the_growth_keeps_its_digits_where_a_quotient_leaves_f64() {
+    // The subnormal shape 2047 · 2^-1074. Its quotient by the mean is subnormal, too.
+    let (mean, shape) = (3.0 * 2_f64.powi(-33), f64::from_bits(2047));
+    let inverse = 2047.0 / 9.0 * 2_f64.powi(66 - 1074);
+    let end = InverseGaussian::new(mean, shape).unwrap().mgf_end();
+    assert_close([end], [0.5 * inverse], Tolerance::relative(2));
+    // λ/μ² is 2^1024, which overflows; its half does not.
+    let short = InverseGaussian::new(2_f64.powi(-511), 4.0).unwrap();
+    assert_eq!(short.mgf_end(), 2_f64.powi(1023));
+    // For a large μ/λ, which overflows here, the mode of the reciprocal is λ/μ².
+    let reciprocal = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+    assert_close([reciprocal.mode()], [inverse], Tolerance::relative(2));
 }
 
 #[test]
@@ -510,7 +529,7 @@ fn a_first_passage_has_the_moments_and_the_mode_of_its_distribution() {
 }
 
 #[test]
-fn the_traits_of_statrs_give_the_same_numbers() {
+fn the_traits_of_statrs_return_the_numbers_of_the_methods() {
     fn check<L: Continuous<f64, f64> + ContinuousCDF<f64, f64> + Functions>(distribution: &L) {
         let names = ["pdf", "ln_pdf", "cdf", "sf"];
         let by_trait = [

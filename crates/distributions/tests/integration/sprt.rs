@@ -186,10 +186,10 @@ fn tests_that_make_no_sense_are_rejected() {
         (0.0, 1.0, 1.0, 0.1, -0.1, "beta"),
     ];
     for (null, alternative, std_dev, alpha, beta, name) in bad {
-        let refused = Sprt::new(null, alternative, std_dev, alpha, beta).unwrap_err();
+        let rejected = Sprt::new(null, alternative, std_dev, alpha, beta).unwrap_err();
         assert!(
-            matches!(refused, Error::ParameterInvalid { parameter, .. } if parameter == name),
-            "{refused}"
+            matches!(rejected, Error::ParameterInvalid { parameter, .. } if parameter == name),
+            "{rejected}"
         );
     }
 }

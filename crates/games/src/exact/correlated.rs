@@ -10,6 +10,7 @@ use super::gcd::{difference, product};
 use super::program::{Domain, LinearProgram, check_size};
 use super::simplex::{self, SimplexError};
 use super::work::{LimitReached, Prover, Work};
+use crate::equality::{Fractions, equality};
 use crate::number::nearest;
 use crate::profile::SUM_TOLERANCE;
 use crate::strategic::table::cell;
@@ -17,7 +18,7 @@ use crate::{Error, Rational, Result, StrategicGame};
 use num_traits::{One, Zero};
 
 /// The objective that selects an equilibrium.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Eq)]
 pub enum Objective {
     /// The largest sum of all players' payoffs.
     #[default]
@@ -28,8 +29,18 @@ pub enum Objective {
     Any,
 }
 
+impl PartialEq for Objective {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Welfare, Self::Welfare) | (Self::Any, Self::Any) => true,
+            (Self::Weighted(weights), Self::Weighted(others)) => weights.equal(others),
+            (Self::Welfare | Self::Weighted(_) | Self::Any, _) => false,
+        }
+    }
+}
+
 /// A distribution over the cells of a game from which no player gains by deviating.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CorrelatedEquilibrium {
     /// The probability of each cell, row-major.
@@ -39,6 +50,8 @@ pub struct CorrelatedEquilibrium {
     /// The value of the objective, the maximum over all equilibria; 0 for [`Objective::Any`].
     pub objective: Rational,
 }
+
+equality!(CorrelatedEquilibrium { ; distribution, payoffs, objective });
 
 /// Computes a correlated equilibrium that maximises an objective, with a proof.
 ///

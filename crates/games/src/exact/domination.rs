@@ -11,6 +11,7 @@
 use super::gcd::difference;
 use super::work::{LimitReached, Prover, Work};
 use super::zero_sum::Solved;
+use crate::equality::equality;
 use crate::strategic::table::cell;
 use crate::{Error, Rational, Result, StrategicGame};
 use num_traits::{One, Signed, Zero};
@@ -35,7 +36,7 @@ pub enum Dominance {
 }
 
 /// An action that was eliminated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Dominated {
     /// Index of the player.
@@ -46,6 +47,8 @@ pub struct Dominated {
     /// eliminated before.
     pub by: Vec<Rational>,
 }
+
+equality!(Dominated { player, action; by });
 
 /// The result of an elimination.
 #[derive(Clone, Debug, PartialEq, Eq)]

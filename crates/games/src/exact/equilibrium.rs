@@ -8,24 +8,41 @@
 use super::gcd::{lcm, lowest_terms};
 use super::integer::over_common_denominator;
 use super::work::{LimitReached, Prover, Work};
+use crate::equality::{self, equality};
 use crate::number::{compare, compare_lists};
 use crate::{Bimatrix, Error, Rational, Result, StrategicGame};
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 
 /// Largest number of bits of a payoff over the common denominator: about twice the 2098 bits that
 /// suffice for payoffs that are finite f64 numbers.
 const MAX_BITS: u64 = 4096;
 
 /// An equilibrium of a bimatrix game: neither player gains by changing its strategy.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Equilibrium {
     /// The row player's and the column player's strategy: a probability for each action.
     pub strategies: [Vec<Rational>; 2],
     /// Each player's expected payoff.
     pub payoffs: [Rational; 2],
+}
+
+equality!(Equilibrium { ; strategies, payoffs });
+
+impl Hash for Equilibrium {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            strategies,
+            payoffs,
+        } = self;
+        strategies.each_ref().map(Vec::len).hash(state);
+        for fraction in strategies.iter().flatten().chain(payoffs) {
+            equality::hash(fraction, state);
+        }
+    }
 }
 
 impl Equilibrium {

@@ -14,6 +14,7 @@ use super::gcd::{lowest_terms, product};
 use super::program::{Domain, LinearProgram, Optimum, check_size};
 use super::simplex::{self, SimplexError};
 use super::work::{LimitReached, Prover, Work};
+use crate::equality::equality;
 use crate::extensive::{Leaf, Sequences, Tree};
 use crate::number::{compare, nearest};
 use crate::{Error, Rational, Result, nash_conv};
@@ -26,7 +27,7 @@ use std::fmt;
 /// A strategy holds a probability for each action of each of the player's information sets, in the
 /// order of [`Sequences::decisions`]: the action that ends sequence `n` is at index `n - 1`. At
 /// sets that the player's own earlier choices exclude, all actions have the same probability.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TreeSolution {
     /// The payoff of the first player; the second receives the rest of the constant sum.
@@ -36,6 +37,8 @@ pub struct TreeSolution {
     /// The strategies of the first and the second player.
     pub strategies: Vec<Vec<Rational>>,
 }
+
+equality!(TreeSolution { ; value, sum, strategies });
 
 impl fmt::Display for TreeSolution {
     /// Writes the value alone: strategies of trees are long.

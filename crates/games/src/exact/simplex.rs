@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_without_optimum_are_told_apart() {
+    fn programs_without_optimum_are_distinguished() {
         let bounded = inequalities(&[1, 1], &[(vec![2, 1], 3), (vec![1, 3], 5)]);
         assert_eq!(value(&bounded), Ok("11/5".into()));
         let infeasible = inequalities(&[1, 1], &[(vec![1, 1], 1), (vec![-1, -1], -2)]);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_in_the_units_of_the_rows_as_they_were_given() {
+    fn values_are_in_the_units_of_the_rows_before_scaling() {
         let half = Rational::new(1.into(), 2.into());
         let share = [(Domain::NonNegative, half.clone())];
         let mut program = LinearProgram::maximize(share, &unlimited()).unwrap();

@@ -13,6 +13,7 @@ use crate::exact::{
     CorrelatedEquilibrium, Dominance, Elimination, Equilibrium, ExactGame, FloatSolution, Objective,
 };
 use crate::extensive::{CompiledGame, Sequences, StrategicForm, Tree};
+use crate::number::{OVERHEAD_WORDS, words};
 use crate::{Bimatrix, Error, Result, StrategicGame};
 use std::cell::Cell;
 use std::fmt;
@@ -21,8 +22,6 @@ use std::time::{Duration, Instant};
 
 /// Largest number of steps (operations on machine words) in the proof of one linear program.
 pub(super) const MAX_STEPS: u64 = 1 << 34;
-/// Fixed cost of an operation on big integers, in operations on words.
-const OVERHEAD: u64 = 16;
 /// Fixed cost of an operation on fractions, in operations on words: several allocations, and a
 /// greatest common divisor.
 const FRACTION_OVERHEAD: u64 = 256;
@@ -301,7 +300,7 @@ impl<'a> Work<'a> {
         n_operations: usize,
         bits: u64,
     ) -> std::result::Result<(), LimitReached> {
-        let words = OVERHEAD + bits / u64::from(u64::BITS);
+        let words = OVERHEAD_WORDS as u64 + bits / u64::from(u64::BITS);
         self.take((n_operations as u64).saturating_mul(words))
     }
 
@@ -334,8 +333,8 @@ impl<'a> Work<'a> {
         bits: u64,
         other_bits: u64,
     ) -> std::result::Result<(), LimitReached> {
-        let words = |bits: u64| 1 + bits / u64::from(u64::BITS);
-        self.count(OVERHEAD + words(bits).saturating_mul(words(other_bits)))
+        let n_pairs = words(bits).saturating_mul(words(other_bits));
+        self.count(OVERHEAD_WORDS.saturating_add(n_pairs) as u64)
     }
 
     /// Counts an operation that creates or copies fractions with this total number of bits.
@@ -407,7 +406,8 @@ mod tests {
         let before = work.words_to_look.get();
         // Integers of two and of three words.
         work.count_product(65, 130).unwrap();
-        assert_eq!(before - work.words_to_look.get(), OVERHEAD + 6);
+        let counted = before - work.words_to_look.get();
+        assert_eq!(counted, OVERHEAD_WORDS as u64 + 6);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::program::{Domain, LinearProgram, Optimum, check_size};
 use super::simplex::{self, SimplexError};
 use super::uniqueness::is_unique;
 use super::work::{LimitReached, Prover, Work};
+use crate::equality::equality;
 use crate::number::{compare, compare_lists, nearest};
 use crate::{Checkpoint, MatrixGame, Rational, Result, SolverConfig, StrategicGame, solve_with};
 use ndarray::Array2;
@@ -28,7 +29,7 @@ const ITERATIONS_PER_ACTION: u64 = 5;
 const TARGET: f64 = 1e-9;
 
 /// The value of a zero-sum game, and a strategy of each player that guarantees the value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MatrixSolution {
     /// The row player's payoff at equilibrium.
@@ -38,6 +39,8 @@ pub struct MatrixSolution {
     /// Whether each player's optimal strategy is unique; both outcomes are proved.
     pub unique: [bool; 2],
 }
+
+equality!(MatrixSolution { unique; value, strategies });
 
 impl fmt::Display for MatrixSolution {
     /// Writes the value and the strategies, with their uniqueness. Equal strategies of both players

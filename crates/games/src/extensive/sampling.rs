@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_same_strategies_forever() {
+    fn the_strategies_of_a_seed_never_change() {
         let tree = Tree::from_game(&Kuhn).unwrap();
         let first = |sampling| {
             let mut run = Mccfr::new(&tree, sampling).unwrap();

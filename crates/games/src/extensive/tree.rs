@@ -7,6 +7,7 @@
 //! Limits: 2^27 nodes.
 
 use super::{ExtensiveGame, Turn};
+use crate::equality::equality;
 use crate::strategic::table::MAX_PAYOFF;
 use crate::{Error, Labels, Number, Rational, Result};
 use num_bigint::BigInt;
@@ -40,7 +41,7 @@ pub struct InformationSet {
 }
 
 /// A chance move: outcomes and their probabilities, which sum to 1.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Eq)]
 pub struct Chance {
     /// The names of the outcomes.
     pub actions: Vec<String>,
@@ -48,8 +49,10 @@ pub struct Chance {
     pub probabilities: Vec<Rational>,
 }
 
+equality!(Chance { actions; probabilities });
+
 /// A game tree.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Tree {
     labels: Labels,
     nodes: Vec<Node>,
@@ -60,6 +63,11 @@ pub struct Tree {
     chances: Vec<Chance>,
     outcomes: Vec<Vec<Rational>>,
 }
+
+equality!(Tree {
+    labels, nodes, first_child, children, information_sets, chances;
+    outcomes
+});
 
 impl Tree {
     /// Builds the tree of a game by one traversal of its states.

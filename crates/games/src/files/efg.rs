@@ -4,9 +4,8 @@ use super::probability::{self, MendError};
 use super::scanner::Scanner;
 use super::{MAX_DIGITS, decimal, quote};
 use crate::extensive::{Chance, InformationSet, Node, Tree, TreeBuilder};
-use crate::number::{compare_lists, words};
+use crate::number::{compare_lists, words, words_of_sum};
 use crate::{Rational, Result};
-use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -257,8 +256,9 @@ impl Reader<'_> {
         let Some(payoffs) = self.outcomes.get(&outcome) else {
             return Ok(());
         };
+        let count = self.scanner.counter();
         for (sum, payoff) in self.sums.iter_mut().zip(payoffs) {
-            count_sum(&self.scanner, sum, payoff)?;
+            count(words_of_sum(sum, payoff))?;
             *sum += payoff;
         }
         // Sums of unlimited length would make the time quadratic in the length of the text.
@@ -276,19 +276,13 @@ impl Reader<'_> {
     /// Subtracts an outcome from the sums.
     fn take_off(&mut self, outcome: u64) -> Result<()> {
         let payoffs = self.outcomes.get(&outcome).into_iter().flatten();
+        let count = self.scanner.counter();
         for (sum, payoff) in self.sums.iter_mut().zip(payoffs) {
-            count_sum(&self.scanner, sum, payoff)?;
+            count(words_of_sum(sum, payoff))?;
             *sum -= payoff;
         }
         Ok(())
     }
-}
-
-/// Counts a sum or a difference of two fractions.
-fn count_sum(scanner: &Scanner<'_>, a: &Rational, b: &Rational) -> Result<()> {
-    let bits = [a.numer(), a.denom(), b.numer(), b.denom()].map(BigInt::bits);
-    // A common divisor of the denominators, and one of the numerator and denominator of the result.
-    scanner.count_fractions(2, bits.into_iter().max().unwrap_or(0))
 }
 
 /// Returns an error if the rest of the text is too short for this number of children.

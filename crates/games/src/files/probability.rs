@@ -2,7 +2,7 @@
 
 use super::decimal::{self, Decimal};
 use crate::extensive::Count;
-use crate::number::words_of_gcd;
+use crate::number::words_of_sum;
 use crate::{Error, Rational};
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
@@ -54,7 +54,7 @@ pub(super) fn mend(written: &[Decimal], count: &Count<'_>) -> Result<Vec<Rationa
         Ok(_) | Err(MendError::NoProbabilities(_)) => {}
     }
     let share = |number: &Decimal| {
-        count(words_of_operation(&number.value, &total))?;
+        count(words_of_sum(&number.value, &total))?;
         Ok(&number.value / &total)
     };
     let shares = written.iter().map(share);
@@ -72,7 +72,7 @@ fn sum<'a>(
 ) -> Result<Rational, MendError> {
     // Sums of unlimited length would make the time quadratic in the length of the text.
     let add = |total: Rational, number: &Rational| {
-        count(words_of_operation(&total, number))?;
+        count(words_of_sum(&total, number))?;
         let total = Some(total + number).filter(decimal::fits);
         total.ok_or_else(too_long)
     };
@@ -82,13 +82,6 @@ fn sum<'a>(
 fn too_long() -> MendError {
     let found = format!("fractions of more than {} digits", super::MAX_DIGITS);
     MendError::NoProbabilities(found)
-}
-
-/// Returns the estimated number of operations on words for a sum or a quotient of two fractions.
-fn words_of_operation(a: &Rational, b: &Rational) -> usize {
-    let bits = [a.numer(), a.denom(), b.numer(), b.denom()].map(BigInt::bits);
-    // A common divisor of two numbers, and one of the numerator and denominator of the result.
-    words_of_gcd(bits.into_iter().max().unwrap_or(0)).saturating_mul(2)
 }
 
 /// Returns the simplest fraction that rounds to a number.
@@ -116,7 +109,7 @@ fn simplest_between(
     let mut high = Some(high);
     let mut shared = vec![];
     let last = loop {
-        count(words_of_operation(&low, &low))?;
+        count(words_of_sum(&low, &low))?;
         let whole = low.floor();
         let next = &whole + BigInt::one();
         let Some(bound) = high.filter(|high| next >= *high) else {
@@ -131,7 +124,7 @@ fn simplest_between(
         shared.push(whole);
     };
     let attach = |tail: Rational, whole: Rational| {
-        count(words_of_operation(&tail, &whole))?;
+        count(words_of_sum(&tail, &whole))?;
         Ok(whole + tail.recip())
     };
     shared.into_iter().rev().try_fold(last, attach)

@@ -41,12 +41,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Counts operations on fractions of this number of bits, each of which needs a greatest common
-    /// divisor.
-    pub(super) fn count_fractions(&self, n_operations: usize, bits: u64) -> Result<()> {
-        (self.count)(n_operations.saturating_mul(words_of_gcd(bits)))
-    }
-
     /// Returns the function to which work is reported.
     pub(super) fn counter(&self) -> &'a Count<'a> {
         self.count
@@ -167,7 +161,7 @@ impl<'a> Scanner<'a> {
         let word = str::from_utf8(self.word()).unwrap_or_default();
         // A longer word is no number.
         let n_digits = word.len().min(MAX_DIGITS) as u64;
-        self.count_fractions(1, BITS_PER_DIGIT * n_digits)?;
+        (self.count)(words_of_gcd(BITS_PER_DIGIT * n_digits))?;
         decimal::read(word).ok_or_else(|| {
             let expected = format!("{what}, a number of at most {MAX_DIGITS} digits");
             self.fault(at, expected)

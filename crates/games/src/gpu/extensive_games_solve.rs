@@ -173,7 +173,7 @@ impl Flat {
         let starts = [0, self.first_sequences as u32];
         for player in 0..2 {
             let weighted = form.weighted_payoffs(player);
-            let unit = smallest_or_largest(&weighted);
+            let unit = unit_of_payoffs(&weighted);
             for (leaf, payoff) in weighted.into_iter().enumerate() {
                 let ends = form.leaf_sequences(leaf);
                 let at = |player: usize| starts[player] + ends[player];
@@ -300,7 +300,7 @@ impl Flat {
 /// multiples of this unit become integers, which f32 represents exactly; ties between regrets
 /// depend on this. If the largest payoff would then be [`INTEGERS`] or more, returns the largest
 /// absolute payoff instead.
-fn smallest_or_largest(payoffs: &[f64]) -> f64 {
+fn unit_of_payoffs(payoffs: &[f64]) -> f64 {
     let sizes = payoffs.iter().map(|payoff| payoff.abs());
     let sizes = sizes.filter(|&size| size > 0.0);
     let largest = sizes.clone().fold(f64::MIN_POSITIVE, f64::max);

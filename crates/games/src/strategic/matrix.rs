@@ -2,6 +2,7 @@
 
 use super::table::{self, Table};
 use super::{Base, Labels, StrategicGame, assert_fits, polish, product};
+use crate::equality::equality;
 use crate::{Error, Number, Profile, Rational, Result};
 use ndarray::Array2;
 use num_traits::Zero;
@@ -19,7 +20,7 @@ use num_traits::Zero;
 /// assert_eq!(game.n_rows(), 3);
 /// # Ok::<(), games::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct MatrixGame {
     shape: [usize; 2],
     payoffs: Table,
@@ -31,6 +32,8 @@ pub struct MatrixGame {
     sum: Rational,
     labels: Labels,
 }
+
+equality!(MatrixGame { shape, payoffs, others, labels; sum });
 
 impl MatrixGame {
     /// Creates a game from the row player's payoffs, `[rows, cols]`: floats, integers or fractions.

@@ -2,6 +2,7 @@
 
 use super::Base;
 use crate::centre::{self, Centred};
+use crate::equality::equality;
 use crate::number::{self, Number, Rational};
 use crate::{Error, Result};
 
@@ -12,13 +13,15 @@ pub(crate) const MAX_PAYOFF: f64 = 1e150;
 /// The payoffs of one player, one for each cell of a game, row-major.
 ///
 /// Fractions are stored only if the floats are not exactly the given numbers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     floats: Vec<f64>,
     fractions: Option<Vec<Rational>>,
     /// The payoffs minus a constant, unless the constant is 0.
     centred: Option<Centred>,
 }
+
+equality!(Table { floats, centred; fractions });
 
 impl Table {
     /// Creates a table from the payoffs of a game of this shape.

@@ -7,13 +7,16 @@
 
 use crate::support;
 use games::exact::{
-    Equilibrium, MAX_LABELS, all_equilibria, components, lemke_howson, lemke_howson_all, verify,
+    CorrelatedEquilibrium, Dominated, Equilibrium, MAX_LABELS, MatrixSolution, Objective,
+    TreeSolution, all_equilibria, components, lemke_howson, lemke_howson_all, verify,
 };
+use games::extensive::{Chance, TreeBuilder};
 use games::ndarray::{Array2, array};
 use games::{Bimatrix, Error, MatrixGame, Number, Rational, StrategicGame, exact};
 use num_rational::Ratio;
 use num_traits::{One, Signed, Zero};
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use tensor_core::rng::Philox;
 
 /// A fraction of 128-bit integers, in which [`oracle`] computes.
@@ -237,7 +240,7 @@ fn where_nobody_minds_every_pair_of_actions_is_extreme() {
 /// The battle of the sexes with two copies of the row player's first action. Each equilibrium that
 /// plays this action occurs once for each copy, and both are in one component.
 #[test]
-fn an_action_that_is_there_twice_makes_lines_of_equilibria() {
+fn a_repeated_action_leads_to_lines_of_equilibria() {
     let game = Bimatrix::new(
         array![[3, 0], [3, 0], [0, 2]],
         array![[2, 0], [2, 0], [0, 3]],
@@ -522,7 +525,7 @@ fn a_shift_and_a_scale_of_payoffs_change_payoffs_alone() {
 /// Payoffs from 1e-320 to 1e150 need more digits than floats and 128-bit integers have; only
 /// integers of any size can decide the signs.
 #[test]
-fn payoffs_of_very_different_sizes_are_told_apart() {
+fn payoffs_of_very_different_sizes_are_compared_exactly() {
     let game = Bimatrix::new(
         array![[1e150, 0.0], [1e150, 1e-300], [0.0, 1e-310]],
         array![[1.0, 1.0 + f64::EPSILON], [1.0, 1.0], [0.0, 1e-320]],
@@ -567,12 +570,12 @@ fn what_is_no_equilibrium_is_rejected_with_the_reason() {
     let no_value = Rational::new_raw(1.into(), 0.into());
     let mut wrong = right.clone();
     wrong.strategies[0][1] = no_value.clone();
-    let refused = fault(verify(&game, &wrong).unwrap_err());
-    assert_eq!(refused, "denominator 0 at action 1");
+    let rejected = fault(verify(&game, &wrong).unwrap_err());
+    assert_eq!(rejected, "denominator 0 at action 1");
     let mut wrong = right.clone();
     wrong.payoffs[0] = no_value;
-    let refused = fault(verify(&game, &wrong).unwrap_err());
-    assert_eq!(refused, "the stated payoff has denominator 0");
+    let rejected = fault(verify(&game, &wrong).unwrap_err());
+    assert_eq!(rejected, "the stated payoff has denominator 0");
     let action = |error| match error {
         Error::NotEquilibrium { player, action, .. } => [player, action],
         other => panic!("{other}"),
@@ -642,8 +645,7 @@ fn long_neighbours() -> [Rational; 2] {
 
 #[test]
 fn games_of_long_fractions_fit_a_small_stack() {
-    const STACK_BYTES: usize = 2 << 20;
-    let work = || {
+    on_a_small_stack(|| {
         let [a, b] = long_neighbours();
         let payoffs = || array![[a.clone(), b.clone()], [b.clone(), a.clone()]];
         // The second row dominates the first.
@@ -666,7 +668,87 @@ fn games_of_long_fractions_fit_a_small_stack() {
         assert_eq!(components(&pairs.map(equilibrium)), [[0, 1, 2]]);
         let pairs = [[&a, &a], [&b, &b], [&twice, &a]];
         assert_eq!(components(&pairs.map(equilibrium)), [vec![0, 2], vec![1]]);
+    });
+}
+
+#[test]
+fn equality_and_hashes_of_long_fractions_fit_a_small_stack() {
+    fn check<T: PartialEq>(of: impl Fn(&Rational) -> T) {
+        let [a, b] = long_neighbours();
+        let twice = Rational::new_raw(a.numer() * 2, a.denom() * 2);
+        let name = std::any::type_name::<T>();
+        assert!(of(&a) != of(&b), "{name}");
+        assert!(of(&a) == of(&twice), "{name}");
+    }
+    on_a_small_stack(|| {
+        let equilibrium = |number: &Rational| Equilibrium {
+            strategies: [vec![number.clone()], vec![]],
+            payoffs: Default::default(),
+        };
+        check(equilibrium);
+        check(|number| {
+            let mut hasher = DefaultHasher::new();
+            equilibrium(number).hash(&mut hasher);
+            hasher.finish()
+        });
+        check(|number| MatrixSolution {
+            value: number.clone(),
+            strategies: [vec![], vec![]],
+            unique: [true; 2],
+        });
+        check(|number| TreeSolution {
+            value: Rational::zero(),
+            sum: Rational::zero(),
+            strategies: vec![vec![number.clone()]],
+        });
+        check(|number| CorrelatedEquilibrium {
+            distribution: vec![number.clone()],
+            payoffs: vec![],
+            objective: Rational::zero(),
+        });
+        check(|number| Objective::Weighted(vec![number.clone()]));
+        check(|number| Dominated {
+            player: 0,
+            action: 0,
+            by: vec![number.clone()],
+        });
+        check(|number| Chance {
+            actions: vec![],
+            probabilities: vec![number.clone()],
+        });
+        check(|number| MatrixGame::zero_sum(array![[number.clone()]]).unwrap());
+        check(|number| {
+            let mut builder = TreeBuilder::new(String::new(), vec![String::new()]);
+            builder.terminal(std::slice::from_ref(number)).unwrap();
+            builder.finish().unwrap()
+        });
+    });
+}
+
+#[test]
+fn fractions_without_a_value_equal_each_other_only() {
+    let with_payoff = |top: i32, bottom: i32| Equilibrium {
+        strategies: [vec![], vec![]],
+        payoffs: [
+            Rational::new_raw(top.into(), bottom.into()),
+            Rational::zero(),
+        ],
     };
+    let hash = |equilibrium: &Equilibrium| {
+        let mut hasher = DefaultHasher::new();
+        equilibrium.hash(&mut hasher);
+        hasher.finish()
+    };
+    let (without, zero) = (with_payoff(1, 0), with_payoff(0, 1));
+    assert_eq!(without, with_payoff(2, 0));
+    assert_eq!(hash(&without), hash(&with_payoff(2, 0)));
+    assert_ne!(without, zero);
+}
+
+/// Runs a function on a stack that a recursion over the terms of long continued fractions
+/// overflows.
+fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
+    const STACK_BYTES: usize = 2 << 20;
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
     thread.spawn(work).unwrap().join().unwrap();
 }

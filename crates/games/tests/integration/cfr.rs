@@ -16,7 +16,7 @@ use tensor_core::compare::{Tolerance, assert_close};
 const GATE: f64 = 1e-9;
 /// Allowed ratios to the reference at all other rows. The ratios of this test are from 0.889 to
 /// 1.695; the last bits of `powf`, which some variants call, depend on the platform.
-const UNGATED: std::ops::Range<f64> = 0.85..1.75;
+const ALLOWED_RATIOS: std::ops::Range<f64> = 0.85..1.75;
 
 fn config(name: &str) -> SolverConfig {
     let (algorithm, updates) = name.split_once('/').unwrap();
@@ -63,7 +63,7 @@ fn check(game: &CompiledGame, name: &str, rows: &[Value]) -> usize {
         } else {
             // Rounding decides ties at zero regret, so the course of the run differs.
             assert!(
-                UNGATED.contains(&(found / expected)),
+                ALLOWED_RATIOS.contains(&(found / expected)),
                 "{name} {iteration}: {found} {expected}"
             );
         }

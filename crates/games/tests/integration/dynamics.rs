@@ -218,7 +218,7 @@ fn products_of_three_players_are_sums_over_all_cells() {
 }
 
 #[test]
-fn one_pass_gives_the_bits_of_two() {
+fn one_pass_has_the_bits_of_two() {
     for (n_rows, n_cols) in [(1, 1), (3, 3), (4, 9), (5, 64), (33, 31), (70, 129)] {
         let game = random_game([n_rows, n_cols], 4);
         let strategy = |n: usize| vec![1.0 / n as f64; n];
@@ -439,15 +439,15 @@ fn a_state_that_was_written_and_read_goes_on_with_the_same_bits() {
     );
     let mut broken = serde_json::to_value(run.state()).unwrap();
     broken["players"][1]["strategy"][2] = (-0.5).into();
-    let refused = |value: serde_json::Value| {
+    let is_rejected = |value: serde_json::Value| {
         let state: games::SolverState = serde_json::from_value(value).unwrap();
         Run::resume(&game, &config, state).is_err()
     };
-    assert!(refused(broken));
+    assert!(is_rejected(broken));
     let mut broken = serde_json::to_value(run.state()).unwrap();
     broken["players"][1]["strategy"] = vec![5.0; 5].into();
-    assert!(refused(broken));
+    assert!(is_rejected(broken));
     let mut broken = serde_json::to_value(run.state()).unwrap();
     broken["players"][0]["sum"] = vec![1.7e308; 9].into();
-    assert!(refused(broken));
+    assert!(is_rejected(broken));
 }

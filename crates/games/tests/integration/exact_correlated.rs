@@ -41,10 +41,11 @@ fn check(game: &impl StrategicGame, found: &CorrelatedEquilibrium, is_coarse: bo
     assert!(shares.iter().sum::<Rational>().is_one());
     assert!(!shares.iter().any(Signed::is_negative));
     for player in 0..shape.len() {
-        let value = |told: Option<usize>, instead: Option<usize>| -> Rational {
+        let value = |recommended: Option<usize>, instead: Option<usize>| -> Rational {
             let cells = cells.iter().zip(shares);
-            let told = cells.filter(|(cell, _)| told.is_none_or(|told| cell[player] == told));
-            let value = told.map(|(cell, share)| {
+            let is_recommended = |cell: &[usize]| recommended.is_none_or(|it| cell[player] == it);
+            let drawn = cells.filter(|(cell, _)| is_recommended(cell));
+            let value = drawn.map(|(cell, share)| {
                 let mut cell = cell.clone();
                 cell[player] = instead.unwrap_or(cell[player]);
                 game.payoff(player, &cell) * share
@@ -56,8 +57,9 @@ fn check(game: &impl StrategicGame, found: &CorrelatedEquilibrium, is_coarse: bo
             if is_coarse {
                 assert!(value(None, Some(other)) <= value(None, None));
             } else {
-                for told in 0..shape[player] {
-                    assert!(value(Some(told), Some(other)) <= value(Some(told), None));
+                for recommended in 0..shape[player] {
+                    let own = Some(recommended);
+                    assert!(value(own, Some(other)) <= value(own, None));
                 }
             }
         }
@@ -249,12 +251,12 @@ fn weights_and_distributions_that_do_not_fit_are_rejected() {
         }
     );
     let no_value = Objective::Weighted(vec![Rational::new_raw(1.into(), 0.into()); 2]);
-    for refused in [
+    for rejected in [
         correlated_equilibrium(&chicken(), &no_value),
         coarse_correlated_equilibrium(&chicken(), &no_value),
     ] {
         assert!(matches!(
-            refused,
+            rejected,
             Err(Error::ParameterInvalid {
                 parameter: "weight",
                 ..
@@ -270,11 +272,11 @@ fn weights_and_distributions_that_do_not_fit_are_rejected() {
         &[f64::INFINITY, 0.0, 0.0, 1.0],
     ];
     for distribution in bad {
-        for refused in [
+        for rejected in [
             correlated_regret(&chicken(), distribution),
             coarse_correlated_regret(&chicken(), distribution),
         ] {
-            assert!(matches!(refused, Err(Error::DistributionInvalid { .. })));
+            assert!(matches!(rejected, Err(Error::DistributionInvalid { .. })));
         }
     }
 }
@@ -282,6 +284,6 @@ fn weights_and_distributions_that_do_not_fit_are_rejected() {
 #[test]
 fn games_too_large_for_a_proof_are_rejected() {
     let large = Bimatrix::from(MatrixGame::zero_sum(Array2::from_elem((102, 102), 0)).unwrap());
-    let refused = correlated_equilibrium(&large, &Objective::Any).unwrap_err();
-    assert!(matches!(refused, Error::TooLarge { needed, .. } if needed == 102 * 102 * 202));
+    let rejected = correlated_equilibrium(&large, &Objective::Any).unwrap_err();
+    assert!(matches!(rejected, Error::TooLarge { needed, .. } if needed == 102 * 102 * 202));
 }

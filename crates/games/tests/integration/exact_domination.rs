@@ -213,8 +213,8 @@ fn payoffs_of_hostile_scales_are_compared_exactly() {
 #[test]
 fn games_too_large_are_rejected() {
     let large = MatrixGame::zero_sum(Array2::from_elem((325, 324), 0)).unwrap();
-    let refused = eliminate_dominated(&large, Dominance::Strict).unwrap_err();
-    assert!(matches!(refused, Error::TooLarge { needed, .. } if needed == 325 * 324 * 649));
+    let rejected = eliminate_dominated(&large, Dominance::Strict).unwrap_err();
+    assert!(matches!(rejected, Error::TooLarge { needed, .. } if needed == 325 * 324 * 649));
 }
 
 fn random_game() -> impl Strategy<Value = Bimatrix> {

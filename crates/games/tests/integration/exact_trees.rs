@@ -248,7 +248,7 @@ fn table(gains: &Array2<i32>) -> Tree {
 }
 
 #[test]
-fn games_without_choices_are_worth_what_chance_gives() {
+fn the_value_of_games_without_choices_is_the_expected_payoff() {
     let mut builder = TreeBuilder::new("end".into(), vec![String::new(); 2]);
     builder.terminal(&[3, -3]).unwrap();
     let solution = proved(&builder.finish().unwrap());
@@ -308,9 +308,9 @@ fn payoffs_of_hostile_scales_are_solved() {
 fn games_of_three_and_of_other_sums_are_rejected() {
     let mut builder = TreeBuilder::new("three".into(), vec![String::new(); 3]);
     builder.terminal(&[1, -1, 0]).unwrap();
-    let refused = exact(&builder.finish().unwrap()).unwrap_err();
+    let rejected = exact(&builder.finish().unwrap()).unwrap_err();
     assert!(matches!(
-        refused,
+        rejected,
         Error::PlayersUnsupported { n_players: 3, .. }
     ));
 
@@ -318,9 +318,9 @@ fn games_of_three_and_of_other_sums_are_rejected() {
     builder.chance(&[1, 1], || vec![String::new(); 2]).unwrap();
     builder.terminal(&[1.0, -1.0]).unwrap();
     builder.terminal(&[0.3, -(0.1 + 0.2)]).unwrap();
-    let refused = sequence_form_lp(&builder.finish().unwrap()).unwrap_err();
+    let rejected = sequence_form_lp(&builder.finish().unwrap()).unwrap_err();
     assert_eq!(
-        refused,
+        rejected,
         Error::NotConstantSum {
             operation: "exact::sequence_form_lp",
             cell: vec![1],
@@ -338,8 +338,8 @@ fn players_that_forget_are_rejected() {
     builder.decision(set, 2).unwrap();
     builder.terminal(&[4, -4]).unwrap();
     builder.terminal(&[1, -1]).unwrap();
-    let refused = exact(&builder.finish().unwrap()).unwrap_err();
-    assert!(matches!(refused, Error::TreeInvalid { .. }));
+    let rejected = exact(&builder.finish().unwrap()).unwrap_err();
+    assert!(matches!(rejected, Error::TreeInvalid { .. }));
 }
 
 /// A game of random rules: chance deals each player a hand, hands are secret, all moves are seen.
@@ -407,7 +407,7 @@ proptest! {
     }
 
     #[test]
-    fn matrix_games_told_as_trees_have_the_same_value(
+    fn matrix_games_written_as_trees_have_the_same_value(
         gains in prop::collection::vec(-9..=9_i32, 12)
     ) {
         let gains = Array2::from_shape_vec((3, 4), gains).unwrap();

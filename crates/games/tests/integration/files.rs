@@ -162,7 +162,7 @@ fn outcomes_of_inner_nodes_are_added_to_the_ends() {
 }
 
 #[test]
-fn sets_are_told_apart_by_player_and_number() {
+fn sets_are_distinguished_by_player_and_number() {
     let tree = files::read_efg(STAGES).unwrap();
     let sets: Vec<_> = tree
         .information_sets()
@@ -437,7 +437,7 @@ fn faults_of_trees_name_place_expectation_and_find() {
 }
 
 #[test]
-fn the_first_word_tells_the_format() {
+fn the_first_word_determines_the_format() {
     assert!(matches!(files::parse(STAGES), Ok(File::Extensive(tree)) if tree.n_players() == 2));
     let strategic = files::parse("\n NFG 1 R \"\" { \"\" } { 1 } 7");
     assert!(matches!(strategic, Ok(File::Strategic(game)) if game.payoffs(0) == [7.0]));
@@ -448,7 +448,7 @@ fn the_first_word_tells_the_format() {
 }
 
 #[test]
-fn files_that_are_not_there_are_told_by_name() {
+fn errors_of_missing_files_contain_their_paths() {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/openspiel-kuhn.efg");
     assert!(matches!(files::read(golden), Ok(File::Extensive(_))));
     let error = files::read("no/such/file.efg").unwrap_err();

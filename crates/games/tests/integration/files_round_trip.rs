@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn outcomes_give_the_game_that_payoffs_give(game in normal_form()) {
+    fn outcomes_and_payoffs_describe_the_same_game(game in normal_form()) {
         let (shape, n_players) = (game.shape().to_vec(), game.shape().len());
         let listed = files::write_nfg(&game);
         // Each line after the header's blank line is a cell; the cell becomes an outcome of the

@@ -154,7 +154,7 @@ fn games_beyond_one_buffer_go_in_parts_that_join() {
 }
 
 #[test]
-fn nothing_to_do_gives_first_strategies() {
+fn without_iterations_strategies_are_the_first_ones() {
     for gpu in every_adapter() {
         let none = Batch::zero_sum(Array3::<f64>::zeros((0, 3, 3))).unwrap();
         let solution = none.solve_on(gpu, &SolverConfig::default()).unwrap();
@@ -257,10 +257,10 @@ fn a_large_game_comes_to_an_equilibrium_in_f32() {
         let found = nash_conv(&game, &learner.average().unwrap()).unwrap();
         eprintln!("{}: {found:e}", gpu.adapter().name);
         assert!(found < 1e-3, "{found}");
-        let refused = Learner::new(gpu, &game, &SolverConfig::hedge()).unwrap_err();
+        let rejected = Learner::new(gpu, &game, &SolverConfig::hedge()).unwrap_err();
         assert!(
-            matches!(refused, Error::RuleNotOnDevice { .. }),
-            "{refused}"
+            matches!(rejected, Error::RuleNotOnDevice { .. }),
+            "{rejected}"
         );
     }
 }

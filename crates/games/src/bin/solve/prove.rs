@@ -6,13 +6,10 @@
 //! reaches a limit.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
-
-use num_bigint::BigInt;
 
 use games::exact::Equilibrium;
 use games::extensive::{Sequences, StrategicForm, Tree};
-use games::{Bimatrix, Error, MatrixGame, NormalForm, Rational, StrategicGame as _};
+use games::{Bimatrix, Error, MatrixGame, NormalForm, Rational, StrategicGame as _, compare};
 
 use super::answer::{Answer, FactValue};
 use super::options::Options;
@@ -110,12 +107,6 @@ fn best_strategies(
     }))
 }
 
-/// Compares fractions in lowest terms by cross products: the comparison of the library recurses
-/// once for each term that the continued fractions share.
-fn compare(a: &Rational, b: &Rational) -> Ordering {
-    (a.numer() * b.denom()).cmp(&(b.numer() * a.denom()))
-}
-
 fn constant_sum(game: &MatrixGame, options: &Options) -> games::Result<Answer> {
     let labels = game.labels();
     let found = options.prover().exact(game)?;
@@ -186,7 +177,7 @@ fn general_sum_tree(tree: &Tree, form: &Sequences, options: &Options) -> games::
     };
     let mut answer = Answer::new(&tree.labels().title, method);
     answer.push_reason(found.reason);
-    push_behaviours(&mut answer, tree, form, &strategic, found.equilibria);
+    push_behaviours(&mut answer, tree, form, &strategic, &found.equilibria);
     Ok(answer)
 }
 
@@ -197,22 +188,28 @@ fn push_behaviours(
     tree: &Tree,
     form: &Sequences,
     strategic: &StrategicForm,
-    equilibria: Vec<Equilibrium>,
+    equilibria: &[Equilibrium],
 ) {
-    // Numerators and denominators: the hash of a fraction itself recurses as deep as its continued
-    // fraction is long.
-    let mut known: HashSet<Vec<(BigInt, BigInt)>> = HashSet::new();
-    for equilibrium in equilibria {
-        let behaviour =
-            |player: usize| strategic.behaviour(player, &equilibrium.strategies[player]);
-        let strategies = vec![behaviour(0), behaviour(1)];
-        let parts = |fraction: &Rational| (fraction.numer().clone(), fraction.denom().clone());
-        if !known.insert(strategies.iter().flatten().map(parts).collect()) {
-            continue;
-        }
-        let number = known.len();
-        let payoffs = FactValue::Fractions(equilibrium.payoffs.to_vec());
+    let behaviours = equilibria.iter().map(|equilibrium| {
+        [0, 1].map(|player| strategic.behaviour(player, &equilibrium.strategies[player]))
+    });
+    let behaviours: Vec<[Vec<Rational>; 2]> = behaviours.collect();
+    // All behaviours have the same number of probabilities.
+    let order = |a: usize, b: usize| {
+        let [a, b] = [a, b].map(|at| behaviours[at].iter().flatten());
+        let mut orders = a.zip(b).map(|(a, b)| compare(a, b));
+        orders
+            .find(|order| order.is_ne())
+            .unwrap_or(Ordering::Equal)
+    };
+    let mut distinct: Vec<usize> = (0..equilibria.len()).collect();
+    // The sort is stable, so the first of equal behaviours remains.
+    distinct.sort_by(|&a, &b| order(a, b));
+    distinct.dedup_by(|later, first| order(*first, *later).is_eq());
+    distinct.sort_unstable();
+    for (number, at) in (1..).zip(distinct) {
+        let payoffs = FactValue::Fractions(equilibria[at].payoffs.to_vec());
         answer.push_fact(number, "payoffs", payoffs);
-        answer.push_behaviour(number, tree, form, &strategies);
+        answer.push_behaviour(number, tree, form, &behaviours[at]);
     }
 }
