@@ -18,7 +18,7 @@ pub use map::{Job, MAX_TASKS, Machine, Mapped, Progress};
 #[cfg(feature = "mpi")]
 pub use network::Network;
 #[cfg(feature = "mpi")]
-pub use ranks::{Cluster, Member, Traffic, launched, library};
+pub use ranks::{Cluster, LAUNCHER_SIZES, Member, Traffic, launched, library};
 pub use rows::{RowFiles, read_rows};
 
 #[cfg(feature = "mpi")]

@@ -585,14 +585,16 @@ fn check_launcher(n_ranks: usize) -> Result<()> {
     }
 }
 
+/// The environment variables in which launchers store the number of processes that they start:
+/// those of Open MPI, of MPICH and its relatives, and of `srun`. The last one is also set where
+/// `mpirun` uses `srun`.
+pub const LAUNCHER_SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
+
 /// Returns the number of processes that the launcher of this process started, and the environment
-/// variable that contains this number; `None` without a launcher.
+/// variable that contains this number, one of [`LAUNCHER_SIZES`]; `None` without a launcher.
 #[must_use]
 pub fn launched() -> Option<(&'static str, usize)> {
-    /// The variables of Open MPI, of MPICH and its relatives, and of `srun`. The last one is also
-    /// set where `mpirun` uses `srun`.
-    const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
-    SIZES.into_iter().find_map(|variable| {
+    LAUNCHER_SIZES.into_iter().find_map(|variable| {
         let size = std::env::var(variable).ok()?;
         Some((variable, size.parse().ok()?))
     })

@@ -126,8 +126,8 @@ pub enum Analysis {
     ///
     /// Each FILE has one or more runs of the job: its outermost regions, or the whole file if it
     /// has none. The clock of a run is the median of its readings. Runs at one clock are averaged,
-    /// and their scatter, enlarged for few runs, is the noise of the point. At least three clocks
-    /// are needed.
+    /// and the standard error of their mean is the noise of the point. At least three clocks are
+    /// needed.
     Dvfs {
         /// Recordings of the job
         #[arg(required = true, value_name = "FILE")]

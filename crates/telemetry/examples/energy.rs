@@ -6,25 +6,16 @@
 
 use std::error::Error;
 use std::time::{Duration, Instant};
-use telemetry::nvml::Nvml;
-use telemetry::rapl::Rapl;
 use telemetry::synthetic::{PowerProfile, Synthetic};
-use telemetry::{Device, Sampler, Source, analysis, measure_by};
+use telemetry::{Sampler, analysis, measure_by};
 
-/// Opens the first source that reports energy: NVML, else RAPL, else a simulated GPU.
-fn source() -> telemetry::Result<Box<dyn Source>> {
-    // A driver without GPUs and counters that only root may read can be opened, too.
-    let reports_energy = |source: &dyn Source| source.devices().iter().any(Device::reports_energy);
-    if let Some(nvml) = Nvml::open().ok().filter(|nvml| reports_energy(nvml)) {
-        return Ok(Box::new(nvml));
-    }
-    if let Some(rapl) = Rapl::open().ok().filter(|rapl| reports_energy(rapl)) {
-        return Ok(Box::new(rapl));
-    }
-    println!("no sensor: a simulated GPU, busy for 0.3 s of each second");
-    Ok(Box::new(Synthetic::from_power(PowerProfile::square(
-        30.0, 200.0, 1.0, 0.3,
-    ))?))
+/// Opens the sensors of this machine, or a simulated GPU if no sensor reports energy.
+fn sampler() -> telemetry::Result<Sampler> {
+    Sampler::open_with_energy().or_else(|error| {
+        println!("{error}: a simulated GPU, busy for 0.3 s of each second");
+        let power = PowerProfile::square(30.0, 200.0, 1.0, 0.3);
+        Ok(Sampler::new(Synthetic::from_power(power)?))
+    })
 }
 
 fn work() -> u64 {
@@ -37,8 +28,8 @@ fn work() -> u64 {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let sampler = Sampler::new(source()?).interval(Duration::from_millis(20));
-    let (_, report) = measure_by(sampler, work)?;
+    let interval = Duration::from_millis(20);
+    let (_, report) = measure_by(sampler()?.interval(interval), work)?;
     println!("{:.2} s", report.duration().as_secs_f64());
     for (device, energy) in &report.devices {
         match energy {
@@ -48,9 +39,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     // A longer trace shows whether a device waits for input.
-    let trace = Sampler::new(source()?)
-        .interval(Duration::from_millis(20))
-        .record(Duration::from_secs(4))?;
+    let running = sampler()?.interval(interval).start()?;
+    std::thread::sleep(Duration::from_secs(4));
+    let trace = running.stop().trace;
     println!(
         "{}",
         analysis::idle_periods(&trace, 0)

@@ -42,8 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::thread::sleep(Duration::from_millis(300));
         machine.gpus[0].clocks.speed_per_s(clock_mhz.into()) * start.elapsed().as_secs_f64()
     };
-    let points = sweep(&control, 0, &running, &plan, || false, job)?;
-    let curve = analysis::dvfs(&points)?;
+    let clocks = sweep(&control, 0, &running, &plan, || false, job)?;
+    let curve = analysis::dvfs_from_runs(&clocks)?;
     for (point, joules) in curve.points.iter().zip(&curve.joules) {
         let (clock_mhz, watts) = (point.clock_mhz, point.watts);
         println!("{clock_mhz:4} MHz: {watts:.0} W, {joules:.2} J per item");

@@ -11,7 +11,9 @@ mod lag;
 mod periodicity;
 mod policies;
 
-pub use dvfs::{ClockMeasurement, Curve, Optimum, PhysicalFit, Polynomial, dvfs};
+pub use dvfs::{
+    ClockMeasurement, ClockRuns, Curve, Optimum, PhysicalFit, Polynomial, dvfs, dvfs_from_runs,
+};
 pub use estimate::Estimate;
 pub use idle::{
     Activity, Bottleneck, Evidence, Period, Shares, Verdict, idle_periods, idle_periods_within,

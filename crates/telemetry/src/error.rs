@@ -96,8 +96,9 @@ pub enum Error {
         /// Reason why an existing library cannot be used; `None` if the library is missing.
         fault: Option<Fault>,
     },
-    /// A machine without a usable source: neither NVIDIA's driver nor RAPL.
-    #[error("{operation}: no source to sample ({gpus}; {cpus})")]
+    /// A machine without a usable source: neither NVIDIA's driver nor RAPL has what the operation
+    /// needs.
+    #[error("{operation}: no usable source ({gpus}; {cpus})")]
     NoSource {
         /// Name of the failed operation.
         operation: &'static str,

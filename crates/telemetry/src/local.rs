@@ -8,8 +8,9 @@ use crate::sampler::Sampler;
 use crate::source::Source;
 use crate::{Device, Error, Fault, Metric, Result};
 
-/// A condition that a source must meet so that it is chosen.
-type Condition = fn(&dyn Source) -> Result<()>;
+/// A condition that a source must meet so that it is chosen, with the name of the operation for its
+/// error.
+type Condition = fn(&dyn Source, &'static str) -> Result<()>;
 
 impl Sampler {
     /// Creates a sampler of the sensors of this machine: those of NVIDIA GPUs, or of the CPUs
@@ -21,22 +22,28 @@ impl Sampler {
         first("Sampler::open", has_devices)
     }
 
-    /// Creates a sampler of the first of these sources that reports energy.
+    /// Creates a sampler of NVIDIA GPUs if any of them reports energy, or else of the CPUs (RAPL).
     ///
     /// # Errors
-    /// [`Error::NoSource`] if neither does.
-    pub(crate) fn open_with_energy(operation: &'static str) -> Result<Self> {
-        first(operation, reports_energy)
+    /// [`Error::NoSource`] if no GPU and no CPU reports energy, for example if there is no GPU and
+    /// only root may read RAPL.
+    pub fn open_with_energy() -> Result<Self> {
+        with_energy("Sampler::open_with_energy")
     }
+}
+
+/// Performs [`Sampler::open_with_energy`] as a part of another operation.
+pub(crate) fn with_energy(operation: &'static str) -> Result<Sampler> {
+    first(operation, reports_energy)
 }
 
 /// Returns a sampler of the first source that can be opened and meets a condition.
 fn first(operation: &'static str, condition: Condition) -> Result<Sampler> {
-    let gpus = match Nvml::open().and_then(|nvml| condition(&nvml).map(|()| nvml)) {
+    let gpus = match Nvml::open().and_then(|nvml| condition(&nvml, operation).map(|()| nvml)) {
         Ok(nvml) => return Ok(Sampler::new(nvml)),
         Err(error) => Box::new(error),
     };
-    match Rapl::open().and_then(|rapl| condition(&rapl).map(|()| rapl)) {
+    match Rapl::open().and_then(|rapl| condition(&rapl, operation).map(|()| rapl)) {
         Ok(rapl) => Ok(Sampler::new(rapl)),
         Err(error) => Err(Error::NoSource {
             operation,
@@ -47,10 +54,10 @@ fn first(operation: &'static str, condition: Condition) -> Result<Sampler> {
 }
 
 /// Rejects a driver without GPUs: sampling it would end at once.
-fn has_devices(source: &dyn Source) -> Result<()> {
+fn has_devices(source: &dyn Source, operation: &'static str) -> Result<()> {
     if source.devices().is_empty() {
         return Err(Error::Library {
-            operation: "Nvml::open",
+            operation,
             library: source.name().to_owned(),
             why: "the driver has no GPU".to_owned(),
             fault: Some(Fault::NotSupported),
@@ -59,20 +66,27 @@ fn has_devices(source: &dyn Source) -> Result<()> {
     Ok(())
 }
 
-/// Rejects a source without a device that reports energy.
-fn reports_energy(source: &dyn Source) -> Result<()> {
+/// Rejects a source without a device that reports energy. The error names the first device whose
+/// energy counter has a fault, or the first device if none has one.
+fn reports_energy(source: &dyn Source, operation: &'static str) -> Result<()> {
+    has_devices(source, operation)?;
     let devices = source.devices();
     if devices.iter().any(Device::reports_energy) {
         return Ok(());
     }
-    let all = devices.iter().flat_map(|device| &device.capabilities);
-    let mut of_energy = all.filter(|capability| capability.metric == Metric::Energy);
-    let fault = of_energy.find_map(|capability| capability.fault);
+    let fault_of = |device: &Device| {
+        let mut all = device.capabilities.iter();
+        all.find(|capability| capability.metric == Metric::Energy)?
+            .fault
+    };
+    let mut faults = (0..).zip(devices.iter().map(fault_of));
+    let found = faults.find_map(|(device, fault)| Some((device, fault?)));
+    let (device, fault) = found.unwrap_or((0, Fault::NotSupported));
     Err(Error::Unavailable {
-        operation: "Source::devices",
+        operation,
         metric: Metric::Energy,
-        device: 0,
-        fault: fault.unwrap_or(Fault::NotSupported),
+        device,
+        fault,
     })
 }
 
@@ -82,24 +96,47 @@ mod tests {
     use crate::replay::Replay;
     use crate::{Capability, Kind, Trace};
 
+    /// Returns a source of devices, each with an energy counter and the fault of the counter.
+    fn source(faults: &[Option<Fault>]) -> Replay {
+        let device = |&fault: &Option<Fault>| Device {
+            capabilities: vec![Capability {
+                metric: Metric::Energy,
+                field: "energy_uj".to_owned(),
+                fault,
+            }],
+            ..Device::new(Kind::Rapl, "package-0")
+        };
+        Replay::new(Trace {
+            devices: faults.iter().map(device).collect(),
+            ..Trace::default()
+        })
+    }
+
     #[test]
     fn a_source_without_energy_is_rejected_with_its_fault() {
-        let source = |fault| {
-            let device = Device {
-                capabilities: vec![Capability {
-                    metric: Metric::Energy,
-                    field: "energy_uj".to_owned(),
-                    fault,
-                }],
-                ..Device::new(Kind::Rapl, "package-0")
-            };
-            Replay::new(Trace {
-                devices: vec![device],
-                ..Trace::default()
-            })
-        };
-        assert!(reports_energy(&source(None)).is_ok());
-        let error = reports_energy(&source(Some(Fault::NoPermission))).unwrap_err();
-        assert!(error.to_string().contains("no permission"), "{error}");
+        let found = |faults: &[Option<Fault>]| reports_energy(&source(faults), "measure");
+        assert!(found(&[None]).is_ok());
+        assert!(found(&[Some(Fault::NoPermission), None]).is_ok());
+        let mut silent = Trace::default();
+        silent.devices.push(Device::new(Kind::Gpu, "silent"));
+        silent
+            .devices
+            .extend(source(&[Some(Fault::NoPermission)]).trace().devices.clone());
+        for (error, expected) in [
+            (
+                found(&[Some(Fault::NoPermission)]),
+                "measure: device 0 has no value of energy (no permission)",
+            ),
+            (
+                reports_energy(&Replay::new(silent), "measure"),
+                "measure: device 1 has no value of energy (no permission)",
+            ),
+            (
+                found(&[]),
+                "measure: cannot use replay: the driver has no GPU",
+            ),
+        ] {
+            assert_eq!(error.unwrap_err().to_string(), expected);
+        }
     }
 }

@@ -220,25 +220,25 @@ fn device(index: usize, name: String, path: &Path, fault: Option<Fault>) -> Devi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tool_io::TemporaryFolder;
 
     /// Creates a folder like Linux's, with a package, its cores and memory, and the platform
     /// domain.
-    fn folder(name: &str) -> PathBuf {
-        let root =
-            std::env::temp_dir().join(format!("telemetry-rapl-{name}-{}", std::process::id()));
+    fn folder() -> TemporaryFolder {
+        let folder = TemporaryFolder::create(&std::env::temp_dir(), "telemetry-rapl").unwrap();
         for (place, domain) in [
             ("intel-rapl:0", "package-0"),
             ("intel-rapl:0:0", "core"),
             ("intel-rapl:0:1", "dram"),
             ("intel-rapl:1", "psys"),
         ] {
-            let path = root.join(place);
+            let path = folder.path().join(place);
             fs::create_dir_all(&path).unwrap();
             fs::write(path.join("name"), format!("{domain}\n")).unwrap();
             fs::write(path.join("max_energy_range_uj"), "1000000\n").unwrap();
             fs::write(path.join("energy_uj"), "900000\n").unwrap();
         }
-        root
+        folder
     }
 
     /// Sets the package's counter and returns its energy, read at the given second.
@@ -257,39 +257,40 @@ mod tests {
 
     #[test]
     fn energy_counts_on_when_the_counter_wraps() {
-        let root = folder("wrap");
-        let mut rapl = Rapl::open_at(&root).unwrap();
+        let folder = folder();
+        let root = folder.path();
+        let mut rapl = Rapl::open_at(root).unwrap();
         let names: Vec<_> = rapl
             .devices()
             .iter()
             .map(|device| device.name.as_str())
             .collect();
         assert_eq!(names, ["package-0", "package-0/dram"]);
-        let mut energy = |uj, second| energy(&mut rapl, &root, uj, second);
+        let mut energy = |uj, second| energy(&mut rapl, root, uj, second);
         assert_eq!(energy("900000", 0), Some(0.9));
         assert_eq!(energy("950000", 1), Some(0.95));
         assert_eq!(energy("150000", 2), Some(1.15));
         assert_eq!(energy("150000", 3), Some(1.15));
         assert_eq!(energy("nonsense", 4), None);
         assert_eq!(energy("160000", 5), Some(1.16));
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
     fn a_counter_without_a_range_that_fell_is_a_fault_and_counts_on() {
-        let root = folder("rangeless");
+        let folder = folder();
+        let root = folder.path();
         fs::remove_file(root.join("intel-rapl:0/max_energy_range_uj")).unwrap();
-        let mut rapl = Rapl::open_at(&root).unwrap();
-        let mut energy = |uj, second| energy(&mut rapl, &root, uj, second);
+        let mut rapl = Rapl::open_at(root).unwrap();
+        let mut energy = |uj, second| energy(&mut rapl, root, uj, second);
         assert_eq!(energy("900000", 0), Some(0.9));
         assert_eq!(energy("100000", 1), None);
         assert_eq!(energy("300000", 2), Some(0.3));
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
     fn a_counter_that_was_reset_adds_no_range() {
-        let root = folder("reset");
+        let folder = folder();
+        let root = folder.path();
         // A range of 262 kJ, as for a package with an energy unit of 61 µJ, and a limit of 100 W.
         fs::write(
             root.join("intel-rapl:0/max_energy_range_uj"),
@@ -301,8 +302,8 @@ mod tests {
             "100000000",
         )
         .unwrap();
-        let mut rapl = Rapl::open_at(&root).unwrap();
-        let mut energy = |uj, second| energy(&mut rapl, &root, uj, second);
+        let mut rapl = Rapl::open_at(root).unwrap();
+        let mut energy = |uj, second| energy(&mut rapl, root, uj, second);
         assert_eq!(energy("262143000000", 0), Some(262_143.0));
         // A wrap would mean 99.7 J in one second, which is plausible at 100 W.
         assert!((energy("99328850", 1).unwrap() - 262_242.657_7).abs() < 1e-6);
@@ -311,28 +312,28 @@ mod tests {
         assert_eq!(energy("60000000", 3), Some(60.0));
         // After 5000 s the range could have been used up at 100 W, so a reset looks like a wrap.
         assert!(energy("1000000", 5000).is_some());
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
     fn a_counter_that_rose_faster_than_the_domain_draws_is_a_fault() {
-        let root = folder("misread");
+        let folder = folder();
+        let root = folder.path();
         let limit = root.join("intel-rapl:0/constraint_0_power_limit_uw");
         fs::write(limit, "100000000").unwrap();
-        let mut rapl = Rapl::open_at(&root).unwrap();
-        let mut energy = |uj, second| energy(&mut rapl, &root, uj, second);
+        let mut rapl = Rapl::open_at(root).unwrap();
+        let mut energy = |uj, second| energy(&mut rapl, root, uj, second);
         assert_eq!(energy("0", 0), Some(0.0));
         // The ceiling of 120 W (100 W times the excursion factor) for one second plus one second of
         // slack.
         assert_eq!(energy("240000000", 1), Some(240.0));
         assert_eq!(energy("481000000", 2), None);
         assert_eq!(energy("482000000", 3), Some(482.0));
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
     fn limits_are_those_of_the_constraints() {
-        let root = folder("limits");
+        let folder = folder();
+        let root = folder.path();
         let package = root.join("intel-rapl:0");
         for (file, uw) in [
             ("constraint_0_power_limit_uw", "95000000\n"),
@@ -343,11 +344,10 @@ mod tests {
         ] {
             fs::write(package.join(file), uw).unwrap();
         }
-        let rapl = Rapl::open_at(&root).unwrap();
+        let rapl = Rapl::open_at(root).unwrap();
         let [package, memory] = [0, 1].map(|device| rapl.devices()[device].limits);
         assert_eq!((package.set_w, package.max_w), (Some(95.0), Some(150.0)));
         assert_eq!(memory, PowerLimits::default());
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use crate::energy::{Energy, Interval, TotalEnergy};
 use crate::sampler::{Running, Sampler};
 use crate::trace::{Region, Trace};
-use crate::{Device, Failure, Result};
+use crate::{Device, Failure, Result, local};
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
@@ -212,7 +212,8 @@ impl Default for Margins {
 
 /// Runs some work, and returns its output and its energy.
 ///
-/// The energy is that of the GPUs of NVIDIA's driver, or of RAPL if no GPU reports energy.
+/// The energy is that of the GPUs of NVIDIA's driver, or of RAPL if no GPU reports energy; see
+/// [`Sampler::open_with_energy`].
 ///
 /// Queued work is not waited for; see [`Running::span_synced`]. Sampling begins 200 ms before the
 /// work and ends 200 ms after it, so the call takes 0.4 s longer than the work; [`measure_within`]
@@ -234,7 +235,7 @@ impl Default for Margins {
 /// }
 /// ```
 pub fn measure<T>(work: impl FnOnce() -> T) -> Result<(T, SpanReport)> {
-    let sampler = Sampler::open_with_energy("measure")?;
+    let sampler = local::with_energy("measure")?;
     measure_by(sampler.interval(INTERVAL), work)
 }
 

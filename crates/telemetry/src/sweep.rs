@@ -8,7 +8,7 @@
 //! clock locked, so a program should catch signals, end the job and make `is_cancelled` return
 //! true.
 
-use crate::analysis::ClockMeasurement;
+use crate::analysis::ClockRuns;
 use crate::nvml::Nvml;
 use crate::sampler::Running;
 use crate::source::Source;
@@ -22,13 +22,14 @@ pub struct SweepPlan {
     /// Clocks, in MHz, in ascending order.
     pub clocks_mhz: Vec<u32>,
     /// Number of runs of the job at each clock. At least two are needed to estimate the noise of a
-    /// point.
+    /// point, and about five to find significant differences of energy between several clocks; see
+    /// [`dvfs_from_runs`](crate::analysis::dvfs_from_runs).
     pub repeats: usize,
     /// Pause between the change of a clock and the start of the job.
     pub settle: Duration,
 }
 
-/// Runs a job at the clocks of a plan, and returns the points of its energy curve.
+/// Runs a job at the clocks of a plan, and returns the runs at each clock.
 ///
 /// The job receives the clock, in MHz, and returns the number of items that it processed. It must
 /// wait until its device has finished. `running` must sample the device with index `device` of
@@ -47,7 +48,7 @@ pub fn sweep(
     plan: &SweepPlan,
     is_cancelled: impl Fn() -> bool,
     mut job: impl FnMut(u32) -> f64,
-) -> Result<Vec<ClockMeasurement>> {
+) -> Result<Vec<ClockRuns>> {
     const OPERATION: &str = "sweep";
     let n_runs = plan.clocks_mhz.len().saturating_mul(plan.repeats);
     check(OPERATION, "clocks times repeats", n_runs as f64, n_runs > 0)?;
@@ -103,10 +104,12 @@ pub fn sweep(
             runs[at].push((joules / items, spent.duration().as_secs_f64() / items));
         }
     }
-    let points = plan.clocks_mhz.iter().zip(runs);
-    Ok(points
-        .map(|(&clock_mhz, runs)| ClockMeasurement::from_runs(clock_mhz.into(), &runs))
-        .collect())
+    let clocks = plan.clocks_mhz.iter().zip(runs);
+    let clocks = clocks.map(|(&clock_mhz, runs)| ClockRuns {
+        clock_mhz: clock_mhz.into(),
+        runs,
+    });
+    Ok(clocks.collect())
 }
 
 /// Returns the position of the controlled device among the sampled devices.

@@ -310,8 +310,9 @@ fn the_environment_decides_what_is_played_first() {
         return play_what_the_environment_says(&expected);
     }
     let json = r#"{"gpus": [{"n_cores": 77}]}"#;
-    let name = format!("fake-nvml-{}.json", std::process::id());
-    let path = std::env::temp_dir().join(name);
+    let folder = tool_io::TemporaryFolder::create(&std::env::temp_dir(), "fake-nvml")
+        .expect("the folder can be created");
+    let path = folder.path().join("scenario.json");
     std::fs::write(&path, json.replace("77", "78")).expect("the temporary folder is writable");
     let file = path.to_string_lossy().into_owned();
     let scenarios = [
@@ -331,7 +332,6 @@ fn the_environment_decides_what_is_played_first() {
         let reported = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{scenario:?}: {reported}");
     }
-    std::fs::remove_file(path).expect("the file exists");
 }
 
 fn play_what_the_environment_says(expected: &str) {

@@ -12,6 +12,7 @@ use support::work_for;
 use telemetry::format::{self, Dialect, Sink, Writer};
 use telemetry::synthetic::{PowerProfile, Synthetic};
 use telemetry::{Region, Row, Sampler, Trace};
+use tool_io::TemporaryFolder;
 
 /// The environment variable with the output folder, set for the child process that is killed.
 const FOLDER: &str = "TELEMETRY_TEST_KILLED";
@@ -84,11 +85,11 @@ fn a_killed_process_leaves_all_but_the_last_second() {
     let is_full = env::var_os("VERIFY_FULL").is_some_and(|value| value == "1");
     let n_kills = if is_full { 40 } else { 3 };
     for kill in 0..n_kills {
-        let folder = env::temp_dir().join(format!("telemetry-kill-{}-{kill}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = TemporaryFolder::create(&env::temp_dir(), "telemetry-kill").unwrap();
+        let folder = folder.path();
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["--exact", SELF, "--nocapture"])
-            .env(FOLDER, &folder)
+            .env(FOLDER, folder)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -112,6 +113,5 @@ fn a_killed_process_leaves_all_but_the_last_second() {
                 "{dialect:?}: {lost:?} of {sampled:?}"
             );
         }
-        fs::remove_dir_all(folder).unwrap();
     }
 }

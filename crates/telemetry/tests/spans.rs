@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::{Fake, Shared, work_for};
-use telemetry::analysis::dvfs;
+use telemetry::analysis::dvfs_from_runs;
 use telemetry::format::{self, Dialect, Writer};
 use telemetry::nvml::Nvml;
 use telemetry::synthetic::{Action, Board, Gpu, PowerProfile, Quantity, Scenario, Synthetic};
@@ -210,12 +210,14 @@ fn a_sweep_finds_the_energy_curve_and_resets_the_clock() {
         work_for(Duration::from_millis(400));
         fake.work(0, from, fake.time())
     };
-    let points = sweep(&control, 0, &running, &plan, || false, job).unwrap();
+    let clocks = sweep(&control, 0, &running, &plan, || false, job).unwrap();
     assert!(
         !fake.is_locked(0) && is_balanced(&fake.actions()),
         "{:?}",
         fake.actions()
     );
+    let points = dvfs_from_runs(&clocks).unwrap().points;
+    assert_eq!(points.len(), 3);
     // Higher clocks are faster and draw more power.
     for two in points.windows(2) {
         assert!(
@@ -223,7 +225,6 @@ fn a_sweep_finds_the_energy_curve_and_resets_the_clock() {
             "{points:?}"
         );
     }
-    assert_eq!(dvfs(&points).unwrap().points.len(), 3);
 }
 
 #[test]
@@ -332,8 +333,9 @@ fn a_clock_is_reset_when_a_signal_ends_the_sweep() {
     if let Some(started) = std::env::var_os(STARTED) {
         sweep_until_asked_to_end(started.as_ref());
     }
-    let name = format!("telemetry-sweeps-{}", std::process::id());
-    let started = std::env::temp_dir().join(name);
+    let folder =
+        tool_io::TemporaryFolder::create(&std::env::temp_dir(), "telemetry-sweeps").unwrap();
+    let started = folder.path().join("started");
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_clock_is_reset_when_a_signal_ends_the_sweep"])
         .env(STARTED, &started)
@@ -347,7 +349,6 @@ fn a_clock_is_reset_when_a_signal_ends_the_sweep() {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let status = child.wait().unwrap();
-    std::fs::remove_file(started).unwrap();
     assert!(status.success(), "{status}");
 }
 

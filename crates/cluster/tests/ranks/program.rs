@@ -160,7 +160,8 @@ fn games_have_the_same_results_on_any_number_of_ranks_and_continue() {
 #[test]
 fn a_sweep_runs_each_line_once_and_reports_failures() {
     let folder = Folder::new("sweep");
-    let lines = "echo $TASK; env | grep -c ^OMPI_ ; env | grep -c ^PMI; env | grep ^SLURM_; true\n# no\n\n echo on >&2\n\
+    let lines = "echo $TASK; env | grep -c ^OMPI_ ; env | grep -c ^PMI; \
+        env | grep -E '^SLURM_(STEP_NUM_TASKS|TEST_JOB)='; true\n# no\n\n echo on >&2\n\
         exit 7\n";
     fs::write(folder.0.join("lines"), lines).unwrap();
     for n in [1, 3] {

@@ -2,24 +2,32 @@
 //! least energy.
 //!
 //! Method: the measured minimum is reported with all points whose energy does not differ from it
-//! significantly. The difference of two points has the 95 % interval `±√(t₁²s₁² + t₂²s₂²)`, where s
-//! are the standard errors of the energies and t the two-sided 95 % quantiles of Student's t
-//! distribution for the numbers of runs. Two models are fitted by least squares:
+//! significantly. The difference of two points is significant outside `±√(t₁²s₁² + t₂²s₂²)`, where
+//! s are the standard errors of the energies and t are two-sided quantiles of Student's t
+//! distribution for the numbers of runs. The point of least energy is selected from the same data,
+//! so it may be any of the k points of known noise, and the probability of 5 % is divided by the
+//! number of pairs, k(k - 1)/2. Two models are fitted by least squares:
 //! - a parabola of energy over clock, which is simple and often a poor fit;
 //! - a physical model with time per item `t = a + b/f` and power `P = p0 + c·f^k`, for k = 2, 3 and
 //!   4. Its energy per item is `t(f)·P(f)`. [`Curve::best_physical`] returns the model whose k fits
 //!   power best.
 //!
 //! The energy-delay product EDP is energy times time per item; ED²P is energy times time squared.
-//! Accuracy: the interval of a difference contains the truth in at least 95 % of cases for normal
-//! noise; for few runs it is wide, because their scatter is little known (t is 12.7 for two runs).
+//! Accuracy: for normal noise, at most 5 % of sweeps report any significant difference between
+//! clocks of equal energy. With few runs, large differences are not significant either, because the
+//! scatter of the runs is little known: for 7 clocks, t is 267 with two runs, 20 with three, 6.9
+//! with five and 4.2 with ten.
 //! Source: Banerjee 1960, "Approximate confidence interval for linear functions of means of k
-//! populations when the population variances are not equal", Sankhyā 22.
+//! populations when the population variances are not equal", Sankhyā 22, for the difference; Dunn
+//! 1961, "Multiple comparisons among means", Journal of the American Statistical Association 56,
+//! for the number of pairs; Abramowitz and Stegun 1964, "Handbook of Mathematical Functions", 26.7,
+//! for Student's t distribution.
 //! Limits: the models are empirical fits. A minimum outside the measured range of clocks is not
 //! reported.
 
 use crate::least_squares::{self, Fit};
 use crate::{Error, Result};
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 /// The measurement at one clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,34 +39,37 @@ pub struct ClockMeasurement {
     /// Items of work per second.
     pub rate: f64,
     /// Relative standard error of the energy per item; 0 if unknown.
-    ///
-    /// The error must be known well, as from many runs. [`Self::from_runs`] enlarges an error that
-    /// is estimated from few runs.
     pub noise: f64,
 }
 
-impl ClockMeasurement {
-    /// Averages runs at one clock, each (energy, time) per item, in J and s.
+/// The runs of a job at one clock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClockRuns {
+    /// Clock, in MHz.
+    pub clock_mhz: f64,
+    /// Energy, in J, and time, in s, per item of work, for each run.
+    pub runs: Vec<(f64, f64)>,
+}
+
+impl ClockRuns {
+    /// Averages the runs.
     ///
     /// The noise is the standard error of the mean energy, relative to the mean; 0 for a single
-    /// run, and for runs of equal energy. The error is enlarged by the ratio of the 95 % quantiles
-    /// of Student's t distribution for the number of runs and of the normal distribution: to 6.5
-    /// times the standard error for two runs, and to 1.04 times for 31 or more. Without runs, power
-    /// and rate are NaN, which [`dvfs()`] rejects.
+    /// run, and for runs of equal energy. Without runs, power and rate are NaN, which
+    /// [`dvfs_from_runs`] rejects.
     #[must_use]
-    pub fn from_runs(clock_mhz: f64, runs: &[(f64, f64)]) -> Self {
-        let n = runs.len() as f64;
-        let joules = runs.iter().map(|run| run.0).sum::<f64>() / n;
-        let seconds = runs.iter().map(|run| run.1).sum::<f64>() / n;
-        let squares: f64 = runs.iter().map(|run| (run.0 - joules).powi(2)).sum();
-        let noise = if runs.len() > 1 {
-            let standard_error = (squares / (n - 1.0) / n).sqrt();
-            t_quantile(runs.len() - 1) / CONFIDENCE * standard_error / joules
+    pub fn mean(&self) -> ClockMeasurement {
+        let n = self.runs.len() as f64;
+        let joules = self.runs.iter().map(|run| run.0).sum::<f64>() / n;
+        let seconds = self.runs.iter().map(|run| run.1).sum::<f64>() / n;
+        let squares: f64 = self.runs.iter().map(|run| (run.0 - joules).powi(2)).sum();
+        let noise = if self.runs.len() > 1 {
+            (squares / (n - 1.0) / n).sqrt() / joules
         } else {
             0.0
         };
-        Self {
-            clock_mhz,
+        ClockMeasurement {
+            clock_mhz: self.clock_mhz,
             watts: joules / seconds,
             rate: 1.0 / seconds,
             noise,
@@ -125,8 +136,10 @@ pub struct Curve {
     pub joules: Vec<f64>,
     /// The point of least energy per item.
     pub least_energy: Optimum,
-    /// Indices of the points whose energy does not differ significantly from the least energy
-    /// (95 % for normal noise), the point of least energy included.
+    /// Indices of the points whose energy does not differ significantly from the least energy, the
+    /// point of least energy included.
+    ///
+    /// For normal noise, at most 5 % of sweeps leave out any clock because of noise alone.
     pub confidence: Vec<usize>,
     /// Indices of the points for which this cannot be decided, because the noise of the point or
     /// that of the point of least energy is unknown.
@@ -143,28 +156,41 @@ pub struct Curve {
     pub physical: Vec<PhysicalFit>,
 }
 
-/// Number of standard errors up to which a difference of energies is not significant: the two-sided
-/// 95 % quantile of the normal distribution.
-const CONFIDENCE: f64 = 1.96;
-/// Two-sided 95 % quantiles of Student's t distribution with 1, 2, … degrees of freedom.
-/// Source: NIST/SEMATECH, "e-Handbook of Statistical Methods", table 1.3.6.7.2.
-const T_QUANTILES: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-    2.052, 2.048, 2.045, 2.042,
-];
+/// Probability that noise alone makes any of the differences of a sweep significant.
+const FALSE_ALARM: f64 = 0.05;
+/// Number of degrees of freedom of Student's t distribution from which on more degrees are not
+/// distinguished: quantiles up to 4.4 exceed those of the normal distribution by less than 1 %.
+const MAX_DEGREES: usize = 1000;
 const OPERATION: &str = "dvfs";
 
 /// Computes the energy curve of a sweep of clocks. `points` are in the order of rising clock.
 ///
-/// A clock may occur only once: average repeated measurements first, and put their scatter into
-/// [`ClockMeasurement::noise`].
+/// The noise of each point counts as known well. [`dvfs_from_runs`] estimates the noise from the
+/// runs at each clock, and accounts for their number.
 ///
 /// # Errors
 /// [`Error::ParameterInvalid`] for fewer than three points, for clocks that do not rise from point
 /// to point, for a clock, power or rate that is not finite and above 0, and for noise that is not
 /// finite and at least 0.
 pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
+    curve(points, &vec![MAX_DEGREES; points.len()])
+}
+
+/// Computes the energy curve of a sweep of clocks from the runs at each clock. `clocks` are in the
+/// order of rising clock.
+///
+/// # Errors
+/// The errors of [`dvfs()`] for the means of the runs; a clock without runs has a mean of NaN.
+pub fn dvfs_from_runs(clocks: &[ClockRuns]) -> Result<Curve> {
+    let points: Vec<_> = clocks.iter().map(ClockRuns::mean).collect();
+    let n_degrees = clocks
+        .iter()
+        .map(|clock| clock.runs.len().saturating_sub(1));
+    curve(&points, &n_degrees.collect::<Vec<_>>())
+}
+
+/// Computes the curve of points, each with the number of degrees of freedom of its noise.
+fn curve(points: &[ClockMeasurement], n_degrees: &[usize]) -> Result<Curve> {
     checked(points)?;
     let joules: Vec<f64> = points
         .iter()
@@ -177,13 +203,16 @@ pub fn dvfs(points: &[ClockMeasurement]) -> Result<Curve> {
             .unwrap_or(0)
     };
     let least = least_by(&|i| joules[i]);
-    let error = |i: usize| joules[i] * points[i].noise;
-    // The noise of two points is independent, so the variances of their energies add up. The least
-    // point itself is included even if rounding makes its difference positive.
-    let is_same = |&i: &usize| {
-        joules[i] - joules[least] <= CONFIDENCE * error(i).hypot(error(least)) || i == least
-    };
+    // Only points of known noise are compared.
     let is_known = |i: usize| points[i].noise > 0.0;
+    let n_known = (0..points.len()).filter(|&i| is_known(i)).count();
+    let n_pairs = n_known * n_known.saturating_sub(1) / 2;
+    let risk = FALSE_ALARM / n_pairs.max(1) as f64;
+    let margin = |i: usize| t_quantile(n_degrees[i], risk) * joules[i] * points[i].noise;
+    // The noise of two points is independent, so the squares of their margins add up. The least
+    // point itself is included even if rounding makes its difference positive.
+    let is_same =
+        |&i: &usize| joules[i] - joules[least] <= margin(i).hypot(margin(least)) || i == least;
     let is_decided = |&i: &usize| i == least || (is_known(i) && is_known(least));
     let (decided, undecided): (Vec<usize>, Vec<usize>) = (0..points.len()).partition(is_decided);
     // Pareto dominance: another point is at least as good in both and better in one of them.
@@ -241,10 +270,42 @@ impl Curve {
     }
 }
 
-/// Returns the two-sided 95 % quantile of Student's t distribution; for more degrees of freedom
-/// than the table has, the last quantile, which is at most 4 % too large.
-fn t_quantile(n_degrees: usize) -> f64 {
-    T_QUANTILES[n_degrees.clamp(1, T_QUANTILES.len()) - 1]
+/// Returns the two-sided quantile of Student's t distribution: the magnitude that is exceeded with
+/// probability `risk`. The number of degrees of freedom is clamped to 1 to [`MAX_DEGREES`].
+///
+/// The probability rises with the angle `θ = atan(t/√ν)`, whose range is bounded, so a bisection
+/// finds the angle.
+fn t_quantile(n_degrees: usize, risk: f64) -> f64 {
+    let n_degrees = n_degrees.clamp(1, MAX_DEGREES);
+    let (mut low, mut high) = (0.0, FRAC_PI_2);
+    for _ in 0..f64::MANTISSA_DIGITS {
+        let middle = 0.5 * (low + high);
+        if t_probability(middle, n_degrees) < 1.0 - risk {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    (n_degrees as f64).sqrt() * low.tan()
+}
+
+/// Returns the probability that Student's t has at most the magnitude `√ν·tan θ`.
+///
+/// The series in powers of cos θ has the exponents 0, 2, …, ν - 2 for even ν and 1, 3, …, ν - 2 for
+/// odd ν. The factor from the term of exponent n to the next term is `cos²θ·(n + 1)/(n + 2)`.
+fn t_probability(angle: f64, n_degrees: usize) -> f64 {
+    let (sin, cos) = angle.sin_cos();
+    let is_odd = n_degrees % 2 == 1;
+    let (mut term, mut sum) = (if is_odd { cos } else { 1.0 }, 0.0);
+    for exponent in (n_degrees % 2..n_degrees.saturating_sub(1)).step_by(2) {
+        sum += term;
+        term *= cos * cos * (exponent + 1) as f64 / (exponent + 2) as f64;
+    }
+    if is_odd {
+        FRAC_2_PI * (angle + sin * sum)
+    } else {
+        sin * sum
+    }
 }
 
 fn checked(points: &[ClockMeasurement]) -> Result<()> {
@@ -485,11 +546,16 @@ mod tests {
         });
         let mut points: Vec<_> = noisy.collect();
         let curve = dvfs(&points).unwrap();
-        assert_eq!((curve.confidence, curve.undecided), (vec![3, 4], vec![]));
+        // With 21 pairs, t is 3.05: a difference of 4.3 % is significant, one of 3.8 % is not.
+        let same = vec![2, 3, 4, 5];
+        assert_eq!((curve.confidence, curve.undecided), (same, vec![]));
         // A point of unknown noise is undecided, and so are all others if the least is unknown.
         points[4].noise = 0.0;
         let curve = dvfs(&points).unwrap();
-        assert_eq!((curve.confidence, curve.undecided), (vec![3], vec![4]));
+        assert_eq!(
+            (curve.confidence, curve.undecided),
+            (vec![2, 3, 5], vec![4])
+        );
         points[3].noise = 0.0;
         let curve = dvfs(&points).unwrap();
         let others = vec![0, 1, 2, 4, 5, 6];
@@ -509,41 +575,93 @@ mod tests {
         for n_degrees in 6..=30 {
             let nu = f64::from(u32::try_from(n_degrees).unwrap());
             let t = z + terms[0] / nu + terms[1] / nu.powi(2) + terms[2] / nu.powi(3);
-            let off = (t_quantile(n_degrees) - t).abs();
+            let off = (t_quantile(n_degrees, 0.05) - t).abs();
             assert!(off < 2e-3, "{n_degrees}: {t}");
+        }
+        // NIST/SEMATECH, "e-Handbook of Statistical Methods", table 1.3.6.7.2.
+        for (n_degrees, t) in [(3, 3.182), (4, 2.776), (5, 2.571), (30, 2.042)] {
+            let off = (t_quantile(n_degrees, 0.05) - t).abs();
+            assert!(off < 5.1e-4, "{n_degrees}: {t}");
         }
         // The distribution with one degree of freedom is Cauchy's; the one with two has the
         // quantile p·√(2 / (1 − p²)).
-        let p = 0.95_f64;
-        let one = (0.5 * std::f64::consts::PI * p).tan();
-        let two = p * (2.0 / (1.0 - p * p)).sqrt();
-        assert!((t_quantile(1) - one).abs() < 1e-3 && (t_quantile(2) - two).abs() < 1e-3);
-        assert_eq!(t_quantile(1000), t_quantile(30));
+        for risk in [0.05_f64, 0.05 / 21.0, 1e-5] {
+            let p = 1.0 - risk;
+            let one = (FRAC_PI_2 * p).tan();
+            let two = p * (2.0 / (1.0 - p * p)).sqrt();
+            assert!((t_quantile(1, risk) / one - 1.0).abs() < 1e-9, "{risk}");
+            assert!((t_quantile(2, risk) / two - 1.0).abs() < 1e-9, "{risk}");
+        }
+        // The quantiles for 7 clocks in the header of this file.
+        for (n_runs, t) in [(2, 267.0), (3, 20.0), (5, 6.9), (10, 4.2)] {
+            let off = t_quantile(n_runs - 1, FALSE_ALARM / 21.0) / t - 1.0;
+            assert!(off.abs() < 0.025, "{n_runs}: {off}");
+        }
+        // Quantiles of the normal distribution.
+        for (risk, z) in [(0.05, 1.959_964), (1e-5, 4.417_173)] {
+            let excess = t_quantile(usize::MAX, risk) / z - 1.0;
+            assert!((0.0..0.01).contains(&excess), "{risk}: {excess}");
+        }
+    }
+
+    #[test]
+    fn the_noise_of_runs_is_the_standard_error_of_their_mean() {
+        let clock = ClockRuns {
+            clock_mhz: 900.0,
+            runs: vec![(100.0, 1.0), (102.0, 1.0)],
+        };
+        // The standard deviation of 100 and 102 is √2, and the standard error of their mean is 1.
+        assert!((clock.mean().noise - 1.0 / 101.0).abs() < 1e-12);
+    }
+
+    /// Simulates runs of one second with a relative standard deviation of 1 %, at clocks whose
+    /// energies are given in J.
+    fn simulated(random: &mut Random, energies: &[f64], n_runs: usize) -> Vec<ClockRuns> {
+        let mut clock_mhz = 500.0;
+        let clock = |&joules: &f64| {
+            clock_mhz += 100.0;
+            let run = |_| (joules * (1.0 + 0.01 * random.normal()), 1.0);
+            ClockRuns {
+                clock_mhz,
+                runs: (0..n_runs).map(run).collect(),
+            }
+        };
+        energies.iter().map(clock).collect()
     }
 
     #[test]
     fn equal_energies_seldom_differ_significantly_however_few_runs_there_are() {
-        const N_TRIALS: u32 = 4000;
-        for n_runs in [2, 3, 5] {
-            let mut random = Random(n_runs);
-            let mut measured = |clock_mhz, joules: f64| {
-                let run = |_| (joules * (1.0 + 0.01 * random.normal()), 1.0);
-                let runs: Vec<_> = (0..n_runs).map(run).collect();
-                ClockMeasurement::from_runs(clock_mhz, &runs)
-            };
-            let mut n_significant = 0;
-            for _ in 0..N_TRIALS {
-                // The third point has far more energy.
-                let points = [(600.0, 100.0), (900.0, 100.0), (1200.0, 1e4)];
-                let points = points.map(|(clock_mhz, joules)| measured(clock_mhz, joules));
-                let curve = dvfs(&points).unwrap();
-                assert!(curve.undecided.is_empty());
-                n_significant +=
-                    u32::from(!(curve.confidence.contains(&0) && curve.confidence.contains(&1)));
+        const N_TRIALS: u32 = 2000;
+        for energies in [[100.0, 100.0, 1e4].as_slice(), &[100.0; 7]] {
+            for n_runs in [2, 3, 5, 10, 31] {
+                let mut random = Random(n_runs as u64);
+                let n_equal = energies.iter().filter(|&&joules| joules == 100.0).count();
+                let mut n_significant = 0;
+                for _ in 0..N_TRIALS {
+                    let clocks = simulated(&mut random, energies, n_runs);
+                    let curve = dvfs_from_runs(&clocks).unwrap();
+                    assert!(curve.undecided.is_empty());
+                    let are_same = (0..n_equal).all(|i| curve.confidence.contains(&i));
+                    n_significant += u32::from(!are_same);
+                }
+                let share = f64::from(n_significant) / f64::from(N_TRIALS);
+                assert!(share < 0.05, "{n_equal} clocks, {n_runs} runs: {share}");
             }
-            let share = f64::from(n_significant) / f64::from(N_TRIALS);
-            assert!(share < 0.05, "{n_runs} runs: {share}");
         }
+    }
+
+    #[test]
+    fn differences_of_ten_times_the_noise_are_significant_with_five_runs() {
+        const N_TRIALS: u32 = 500;
+        let energies = [140.0, 125.0, 110.0, 100.0, 110.0, 125.0, 140.0];
+        let mut random = Random(1);
+        let mut n_found = 0;
+        for _ in 0..N_TRIALS {
+            let clocks = simulated(&mut random, &energies, 5);
+            n_found += u32::from(dvfs_from_runs(&clocks).unwrap().confidence == [3]);
+        }
+        let share = f64::from(n_found) / f64::from(N_TRIALS);
+        assert!(share > 0.95, "{share}");
     }
 
     #[test]

@@ -233,14 +233,15 @@ fn analyse(
     if let Some(energy_j) = energy_j.filter(|_| all_j > 0.0) {
         cut.scale_energy(energy_j / all_j);
     }
-    let has_power = !power.steps.is_empty();
-    let known_j = has_power.then(|| cut.joules());
+    // Readings far beyond any device can have an energy that f64 cannot hold.
+    let known_j = Some(cut.joules()).filter(|known_j| known_j.is_finite());
+    let known_j = known_j.filter(|_| !power.steps.is_empty());
     let joules = energy_j.or(known_j);
     let unknown_j = joules
         .zip(known_j)
         .map(|(all, known)| (all - known).max(0.0));
     let mut periods = view.periods(&cut);
-    if !has_power {
+    if known_j.is_none() {
         // The energies of a cut without power are 0.
         for period in &mut periods {
             period.joules = None;

@@ -67,6 +67,43 @@ fn gaps_that_utilisation_hides_are_found_in_power() {
 }
 
 #[test]
+fn power_beyond_f64_has_no_energy() {
+    let watts = [
+        26.0,
+        11.0,
+        128.0,
+        43.0,
+        194.0,
+        142.0,
+        71.0,
+        f64::MAX,
+        10.0,
+        6.0,
+        43.0,
+        11.0,
+        58.0,
+    ];
+    let row = |(i, watts): (u32, f64)| {
+        let mut values = Values::none();
+        values.set(Metric::PowerAverage, watts);
+        Row {
+            device: 0,
+            time: Duration::from_millis(10) * i,
+            values,
+        }
+    };
+    let trace = Trace {
+        devices: vec![Device::new(Kind::Gpu, "GPU")],
+        rows: (0..).zip(watts).map(row).collect(),
+        ..Trace::default()
+    };
+    let found = idle_periods(&trace, 0).unwrap();
+    assert_eq!(found.joules, None, "{found:?}");
+    let mut periods = found.periods.iter();
+    assert!(periods.all(|period| period.joules.is_none()), "{found:?}");
+}
+
+#[test]
 fn time_is_split_into_active_held_and_idle() {
     let trace = traced(&PowerProfile::constant(80.0), |time_s, values| {
         values.set(Metric::GpuBusy, if time_s < 15.0 { 95.0 } else { 3.0 });

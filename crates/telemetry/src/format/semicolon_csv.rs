@@ -4,14 +4,18 @@
 //! GPU and memory utilisation in % of time, used memory in % of total memory, and energy since the
 //! first row in kJ. There are two differences from the script. A missing value is an empty cell,
 //! where the script exited. After a restart of the driver, energy continues from the previous sum.
+//! The reader computes times from the distances of rows, because the wall clock may have been set
+//! while the file was written.
 //! Source: the blog note "Tracing GPU Resources" (2023).
-//! Limits: contains only the first device of a trace, and no regions of code, faults or overhead.
+//! Limits: a file contains only the first device of a trace, and no regions of code, faults or
+//! overhead. A clock that was set forward looks like a pause of sampling.
 
 use super::{Read, lines, seconds, text_error};
 use crate::device::{Device, Kind, PowerLimits};
 use crate::trace::{Row, Trace};
 use crate::{EnergyTotal, Metric, Result, Values, updates};
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// First line of a file, byte for byte.
 pub const HEADER: &str = "Timestamp;Temperature [C];Power [% max];GPU Util [% time];Mem Util [% time];Mem Cons [% max];Energy [kJ]";
@@ -19,6 +23,8 @@ const NAME: &str = "semicolon CSV";
 const N_COLUMNS: usize = 7;
 const NS_PER_S: f64 = 1e9;
 const US_PER_S: f64 = 1e6;
+/// Number of median distances of rows from which on two rows are far from each other.
+const FAR: u32 = 5;
 const J_PER_KJ: f64 = 1e3;
 
 /// Limits that a file of this dialect does not contain but its percentages refer to.
@@ -97,7 +103,11 @@ pub(super) fn read(text: &str, limits: DeviceLimits) -> Result<Read> {
         devices: vec![device(limits)],
         ..Trace::default()
     };
-    for [time, temperature, power, gpu, memory, used, energy] in rows {
+    let clock = rows
+        .iter()
+        .map(|row| row[0].and_then(seconds).unwrap_or_default());
+    let times = elapsed(&clock.collect::<Vec<_>>());
+    for (time, [_, temperature, power, gpu, memory, used, energy]) in times.into_iter().zip(rows) {
         let share = |share: Option<f64>, whole: Option<f64>| Some(share? / 100.0 * whole?);
         let mut values = Values::none();
         for (metric, value) in [
@@ -112,24 +122,51 @@ pub(super) fn read(text: &str, limits: DeviceLimits) -> Result<Read> {
         ] {
             values.set(metric, value.unwrap_or(f64::NAN));
         }
-        let time_s = time.unwrap_or(0.0) - began_s;
         // An f64 resolves about a microsecond in seconds since 1970; round away the remaining
         // digits.
-        let time = seconds((time_s * US_PER_S).round() / US_PER_S).unwrap_or_default();
-        // The wall clock may have been set back, even to a time before the first row. Until the
-        // clock has caught up, rows get the time of the row before: in the order of their own
-        // times, they would mix with earlier rows, and the energy counter would fall.
-        let time = time.max(trace.duration());
+        let time_s = (time.as_secs_f64() * US_PER_S).round() / US_PER_S;
         trace.rows.push(Row {
             device: 0,
-            time,
+            time: seconds(time_s).unwrap_or(time),
             values,
         });
     }
-    let mut trace = super::sorted(trace);
     let interval_s = updates::row_interval_s(&trace, 0);
     trace.interval = seconds(interval_s).unwrap_or_default();
     Ok(Read { trace, skipped })
+}
+
+/// Returns the time of each row since the first row, from the times of a wall clock that may have
+/// been set.
+///
+/// The distance of two consecutive rows is the difference of their times, or the median distance in
+/// the following cases:
+/// - The time falls, because the clock was set back.
+/// - The time of one of the rows is far from those of the rows before and after it, which are near
+///   to each other: only this time is wrong.
+fn elapsed(clock: &[Duration]) -> Vec<Duration> {
+    let rises = clock
+        .windows(2)
+        .filter_map(|pair| pair[1].checked_sub(pair[0]));
+    let mut distances: Vec<_> = rises.filter(|distance| !distance.is_zero()).collect();
+    distances.sort_unstable();
+    let median = distances.get(distances.len() / 2);
+    let median = median.copied().unwrap_or_default();
+    let longest = median.saturating_mul(FAR);
+    let is_near = |a: usize, b: usize| clock[a].abs_diff(clock[b]) <= longest;
+    let is_wrong = |at: usize| {
+        let is_inner = at > 0 && at + 1 < clock.len();
+        is_inner && is_near(at - 1, at + 1) && !is_near(at - 1, at) && !is_near(at, at + 1)
+    };
+    let mut time = Duration::ZERO;
+    let mut times = vec![time];
+    for at in 1..clock.len() {
+        let distance = clock[at].checked_sub(clock[at - 1]);
+        let distance = distance.filter(|_| !is_wrong(at - 1) && !is_wrong(at));
+        time = time.saturating_add(distance.unwrap_or(median));
+        times.push(time);
+    }
+    times
 }
 
 /// Parses the cells of a row; empty cells are `None`, but the time is required.

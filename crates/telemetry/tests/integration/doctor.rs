@@ -2,23 +2,25 @@
 
 use crate::support::{Fake, fake};
 use std::fs;
-use std::path::PathBuf;
 use telemetry::doctor::{Finding, Status, SystemPaths, examine};
 use telemetry::synthetic::{Architecture, Board, FaultRule, Scenario};
+use tool_io::TemporaryFolder;
 
 /// The driver requirements of NVIDIA's CUDA 12.2 image, shortened to three entries.
 const CUDA_12_2: &str = "cuda>=12.2 brand=tesla,driver>=470,driver<471 \
     brand=unknown,driver>=470,driver<471 brand=tesla,driver>=525,driver<526";
 
 /// Creates a temporary folder with these files.
-fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
-    let root = std::env::temp_dir().join(format!("telemetry-doctor-{name}-{}", std::process::id()));
+fn folder(files: &[(&str, &str)]) -> TemporaryFolder {
+    let folder = TemporaryFolder::create(&std::env::temp_dir(), "telemetry-doctor")
+        .expect("the folder can be created");
+    let root = folder.path();
     for (path, text) in files {
         let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap_or(&root)).expect("the folder can be created");
+        fs::create_dir_all(path.parent().unwrap_or(root)).expect("the folder can be created");
         fs::write(path, text).expect("the file can be written");
     }
-    root
+    folder
 }
 
 fn places() -> SystemPaths {
@@ -65,17 +67,13 @@ fn a_t4_is_described_as_the_source_prints_it() {
 #[test]
 fn both_failures_of_the_source_are_diagnosed() {
     let _fake = Fake::play(&Scenario::default().on_driver("510.47.03"));
-    let toolkit = folder(
-        "toolkit",
-        &[("version.json", r#"{"cuda": {"version": "12.1.1"}}"#)],
-    );
+    let toolkit = folder(&[("version.json", r#"{"cuda": {"version": "12.1.1"}}"#)]);
     let findings = examine(&SystemPaths {
-        toolkits: vec!["/nowhere".into(), toolkit.clone()],
+        toolkits: vec!["/nowhere".into(), toolkit.path().to_owned()],
         image: Some(CUDA_12_2.to_owned()),
         frameworks: vec![("torch".to_owned(), "2.0.0+cu118".to_owned())],
         ..places()
     });
-    fs::remove_dir_all(toolkit).expect("the folder can be removed");
     for (id, said) in [
         ("cuda.driver", "needs driver 525"),
         ("cuda.image", "expected cuda>=12.2"),
@@ -90,25 +88,19 @@ fn both_failures_of_the_source_are_diagnosed() {
 #[test]
 fn what_fits_is_found() {
     let _fake = Fake::play(&Scenario::from_boards(&[Board::A100, Board::H100]));
-    let toolkit = folder("fits", &[("version.txt", "CUDA Version 12.4.0\n")]);
-    let rapl = folder(
-        "rapl",
-        &[
-            ("intel-rapl:0/name", "package-0\n"),
-            ("intel-rapl:0/energy_uj", "17\n"),
-            ("intel-rapl:0/max_energy_range_uj", "262143328850\n"),
-        ],
-    );
+    let toolkit = folder(&[("version.txt", "CUDA Version 12.4.0\n")]);
+    let rapl = folder(&[
+        ("intel-rapl:0/name", "package-0\n"),
+        ("intel-rapl:0/energy_uj", "17\n"),
+        ("intel-rapl:0/max_energy_range_uj", "262143328850\n"),
+    ]);
     let findings = examine(&SystemPaths {
-        toolkits: vec![toolkit.clone()],
-        rapl: Some(rapl.clone()),
+        toolkits: vec![toolkit.path().to_owned()],
+        rapl: Some(rapl.path().to_owned()),
         image: Some("cuda>=12.2".to_owned()),
         frameworks: vec![("torch".to_owned(), "2.6.0+cu124".to_owned())],
         ..places()
     });
-    for root in [toolkit, rapl] {
-        fs::remove_dir_all(root).expect("the folder can be removed");
-    }
     let sound = |finding: &Finding| finding.state == Status::Found;
     assert!(findings.iter().all(sound), "{findings:#?}");
     assert!(
@@ -147,12 +139,11 @@ fn a_library_that_is_there_and_does_not_work_is_a_fault_with_its_fix() {
         assert_eq!(nvml.state, Status::Failed, "{code}");
         assert!(nvml.detail.contains(fix), "{code}: {}", nvml.detail);
     }
-    let no_library = folder("no-library", &[("libnvidia-ml.so.1", "not one")]);
+    let no_library = folder(&[("libnvidia-ml.so.1", "not one")]);
     let findings = examine(&SystemPaths {
-        nvml: Some(no_library.join("libnvidia-ml.so.1")),
+        nvml: Some(no_library.path().join("libnvidia-ml.so.1")),
         ..places()
     });
-    fs::remove_dir_all(no_library).expect("the folder can be removed");
     assert_eq!(find(&findings, "nvml").state, Status::Failed);
 }
 
@@ -212,8 +203,8 @@ fn an_image_starts_by_any_of_its_alternatives_and_on_every_gpu() {
 #[test]
 fn a_framework_is_held_against_the_driver_with_a_toolkit_and_without() {
     let _fake = Fake::play(&Scenario::default().on_driver("510.47.03"));
-    let toolkit = folder("older", &[("version.txt", "CUDA Version 11.6.2\n")]);
-    for toolkits in [vec![], vec![toolkit.clone()]] {
+    let toolkit = folder(&[("version.txt", "CUDA Version 11.6.2\n")]);
+    for toolkits in [vec![], vec![toolkit.path().to_owned()]] {
         let has_toolkit = !toolkits.is_empty();
         let findings = examine(&SystemPaths {
             toolkits,
@@ -233,21 +224,16 @@ fn a_framework_is_held_against_the_driver_with_a_toolkit_and_without() {
             .any(|finding| finding.id == "cuda.framework.torch");
         assert_eq!(of_toolkit, has_toolkit);
     }
-    fs::remove_dir_all(toolkit).expect("the folder can be removed");
 }
 
 #[test]
 fn a_cuda_that_nothing_is_known_of_is_a_warning() {
     let _fake = Fake::play(&Scenario::default());
-    let toolkit = folder(
-        "newer",
-        &[("version.json", r#"{"cuda": {"version": "14.0.1"}}"#)],
-    );
+    let toolkit = folder(&[("version.json", r#"{"cuda": {"version": "14.0.1"}}"#)]);
     let findings = examine(&SystemPaths {
-        toolkits: vec![toolkit.clone()],
+        toolkits: vec![toolkit.path().to_owned()],
         ..places()
     });
-    fs::remove_dir_all(toolkit).expect("the folder can be removed");
     let driver = find(&findings, "cuda.driver");
     assert_eq!(driver.state, Status::Warning);
     assert!(driver.detail.contains("not known"), "{driver:?}");

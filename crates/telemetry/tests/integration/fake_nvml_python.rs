@@ -48,11 +48,10 @@ fn python_sees_what_rust_sees() -> std::io::Result<()> {
         pid: std::process::id(),
         ..Process::default()
     }];
-    let folder = std::env::temp_dir().join(format!("fake-nvml-python-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    std::fs::copy(support::fake(), folder.join("libnvidia-ml.so.1"))?;
+    let folder = tool_io::TemporaryFolder::create(&std::env::temp_dir(), "fake-nvml-python")?;
+    std::fs::copy(support::fake(), folder.path().join("libnvidia-ml.so.1"))?;
     let json = scenario.to_json().expect("a scenario has no NaN");
-    let run = |arguments: &[&str]| run(Path::new(&python), &folder, &json, arguments);
+    let run = |arguments: &[&str]| run(Path::new(&python), folder.path(), &json, arguments);
 
     let reported = run(&["-c", SCRIPT])?;
     let pid = std::process::id();
@@ -83,7 +82,7 @@ fn python_sees_what_rust_sees() -> std::io::Result<()> {
             text(&panel.stderr)
         );
     }
-    std::fs::remove_dir_all(folder)
+    Ok(())
 }
 
 fn run(python: &Path, folder: &Path, json: &str, arguments: &[&str]) -> std::io::Result<Output> {

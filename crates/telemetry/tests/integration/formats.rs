@@ -10,6 +10,7 @@ use telemetry::{
     Capability, Device, Fault, FaultCount, Kind, Metric, Overhead, PowerLimits, Region, Row, Trace,
     Values,
 };
+use tool_io::TemporaryFolder;
 
 /// Creates a trace of two devices with values of every metric, some of which are missing in each
 /// row.
@@ -213,23 +214,54 @@ fn the_seed_dialect_is_the_scripts() {
     assert_eq!(bare.series(0, Metric::GpuBusy), [(0.0, 97.0)]);
 }
 
-#[test]
-fn rows_of_a_clock_that_was_set_back_keep_their_order() {
+/// Returns the trace of a semicolon file with rows at the given times of the clock, in s. Each row
+/// has 100 J more than the row before.
+fn rows_at(times_s: &[f64]) -> Trace {
     let mut text = format!("{}\n", format::SEMICOLON_CSV_HEADER);
-    // The clock is set back by 0.5 s before the fourth row, and to a time before the first row
-    // before the sixth.
-    for (time_s, energy_kj) in [(0.0, 0.0), (1.0, 0.1), (2.0, 0.2), (1.5, 0.3), (2.5, 0.4)]
-        .into_iter()
-        .chain([(-3.0, 0.5), (3.0, 0.6)])
-    {
+    let mut energy_kj = 0.0;
+    for time_s in times_s {
         text += &format!("{:.6};;;;;;{energy_kj}\n", 1_700_000_000.0 + time_s);
+        energy_kj += 0.1;
     }
-    let read = format::read(text.as_bytes()).unwrap();
+    let read = format::read(text.as_bytes()).expect("the header is right");
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);
-    let series = read.trace.series(0, Metric::Energy);
-    let times: Vec<f64> = series.iter().map(|point| point.0).collect();
-    assert_eq!(times, [0.0, 1.0, 2.0, 2.0, 2.5, 2.5, 3.0]);
-    assert!(series.is_sorted_by(|a, b| a.1 < b.1), "{series:?}");
+    read.trace
+}
+
+#[test]
+fn rows_of_a_clock_that_was_set_keep_their_distances() {
+    // All rows are one second apart. The clock is set back by 1.5 s and by more, and the times of
+    // single rows are wrong: the sixth in the first case, and two in the last case.
+    let mut set_back: Vec<f64> = (0..10).map(f64::from).collect();
+    set_back.extend((0..10).map(|i| -3600.0 + f64::from(i)));
+    let mut far: Vec<f64> = (0..20).map(f64::from).collect();
+    (far[5], far[10]) = (1e9, -1e6);
+    for clock in [
+        &[0.0, 1.0, 2.0, 1.5, 2.5, -3.0, 3.0][..],
+        &[0.0, 1.0, 2.0, 1.5, 2.5, -3.0, -2.0],
+        &set_back,
+        &far,
+    ] {
+        let trace = rows_at(clock);
+        let series = trace.series(0, Metric::Energy);
+        let times: Vec<f64> = series.iter().map(|point| point.0).collect();
+        let expected: Vec<f64> = (0_u32..).map(f64::from).take(clock.len()).collect();
+        assert_eq!(times, expected, "{clock:?}");
+        assert!(series.is_sorted_by(|a, b| a.1 < b.1), "{series:?}");
+        let energy = trace.energy(0, Duration::ZERO..trace.duration()).unwrap();
+        assert!((energy.mean_w() - 100.0).abs() < 1e-6, "{energy}");
+        let part = Duration::from_secs(2)..Duration::from_secs(5);
+        let joules = trace.energy(0, part).unwrap().joules;
+        assert!((joules - 300.0).abs() < 1e-6, "{clock:?}: {joules}");
+    }
+    // A pause of sampling is a distance, also if the clock is set back later.
+    let trace = rows_at(&[0.0, 1.0, 2.0, 100.0, 101.0, 100.5, 101.5]);
+    let times: Vec<f64> = trace
+        .rows
+        .iter()
+        .map(|row| row.time.as_secs_f64())
+        .collect();
+    assert_eq!(times, [0.0, 1.0, 2.0, 100.0, 101.0, 102.0, 103.0]);
 }
 
 #[test]
@@ -435,9 +467,8 @@ proptest! {
 
 #[test]
 fn a_writer_that_was_never_released_leaves_no_file_and_destroys_none() {
-    let folder = std::env::temp_dir().join(format!("held-back-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let [new, old] = ["new.csv", "old.csv"].map(|name| folder.join(name));
+    let folder = TemporaryFolder::create(&std::env::temp_dir(), "held-back").unwrap();
+    let [new, old] = ["new.csv", "old.csv"].map(|name| folder.path().join(name));
     std::fs::write(&old, "of yesterday").unwrap();
     for (path, is_released) in [(&new, false), (&old, false), (&new, true), (&old, true)] {
         let (mut writer, release) = Writer::create(Dialect::Csv, path).unwrap().held_back();
@@ -456,15 +487,14 @@ fn a_writer_that_was_never_released_leaves_no_file_and_destroys_none() {
             assert_eq!(content.unwrap(), b"of yesterday");
         }
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn rows_do_not_go_to_a_file_that_another_writer_removes() {
     const N_TRIALS: usize = 1000;
     let (mut n_written, mut n_lost) = (0, 0);
-    let name = format!("removed-{}.csv", std::process::id());
-    let path = &std::env::temp_dir().join(name);
+    let folder = TemporaryFolder::create(&std::env::temp_dir(), "removed").unwrap();
+    let path = &folder.path().join("log.csv");
     let is_done = &std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -485,15 +515,13 @@ fn rows_do_not_go_to_a_file_that_another_writer_removes() {
         }
         is_done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
-    let _ = std::fs::remove_file(path);
     assert!(n_written > 0 && n_lost == 0, "{n_lost} of {n_written}");
 }
 
 #[test]
 fn a_file_that_another_program_changes_is_an_error_of_its_writer() {
     use std::fs;
-    let folder = std::env::temp_dir().join(format!("changed-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = TemporaryFolder::create(&std::env::temp_dir(), "changed").unwrap();
     type Change = fn(&std::path::Path);
     let truncate: Change = |path| {
         let file = fs::File::options().write(true).open(path).unwrap();
@@ -515,7 +543,7 @@ fn a_file_that_another_program_changes_is_an_error_of_its_writer() {
     for dialect in [Dialect::Csv, Dialect::ChromeTrace] {
         for (name, change) in &changes {
             for is_last in [true, false] {
-                let path = folder.join(name);
+                let path = folder.path().join(name);
                 let mut writer = Writer::create(dialect, &path).unwrap();
                 writer.begin(&trace()).unwrap();
                 change(&path);
@@ -531,13 +559,12 @@ fn a_file_that_another_program_changes_is_an_error_of_its_writer() {
         }
         // Without a change, a new file and an old one are complete.
         for _ in 0..2 {
-            let path = folder.join("same");
+            let path = folder.path().join("same");
             let mut writer = Writer::create(dialect, &path).unwrap();
             writer.begin(&trace()).unwrap();
             writer.end(&trace()).unwrap();
         }
     }
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

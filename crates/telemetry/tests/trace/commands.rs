@@ -1,6 +1,6 @@
 //! Commands that run during a trace: their energy, their ends, and interrupts.
 
-use super::{Folder, json, length_s, trace, wait_for};
+use super::{folder, json, length_s, trace, wait_for};
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use telemetry::format;
 
 #[test]
 fn the_energy_of_a_command_is_that_of_its_time_and_its_exit_code_is_passed_on() {
-    let folder = Folder::new("command");
-    let out = folder.file("trace.jsonl");
+    let folder = folder("command");
+    let out = folder.path().join("trace.jsonl");
     let output = trace(&out)
         .args(["--", "sh", "-c", "sleep 0.7; exit 7"])
         .output()
@@ -28,16 +28,16 @@ fn the_energy_of_a_command_is_that_of_its_time_and_its_exit_code_is_passed_on() 
     // Sampling continues after the command, so that the energy up to its end is known.
     assert!(written.duration() > written.regions[0].end + Duration::from_millis(150));
     assert!(energy["energy_j"].as_f64().unwrap() > 0.0);
-    let page = fs::read_to_string(folder.file("trace.html")).unwrap();
+    let page = fs::read_to_string(folder.path().join("trace.html")).unwrap();
     assert!(page.contains("sleep 0.7; exit 7"));
 }
 
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_the_command_and_completes_all_files() {
-    let folder = Folder::new("term");
-    let (out, ready) = (folder.file("log.csv"), folder.file("ready"));
-    let said = folder.file("said");
+    let folder = folder("term");
+    let (out, ready) = (folder.path().join("log.csv"), folder.path().join("ready"));
+    let said = folder.path().join("said");
     // A command that exits on SIGTERM and would otherwise run for a minute.
     let command = format!(
         "trap 'echo asked > {}; exit 3' TERM; touch {}; for i in $(seq 600); do sleep 0.1; done",
@@ -59,14 +59,14 @@ fn an_interrupt_ends_the_command_and_completes_all_files() {
     assert!(json(&output)["devices"][0]["energy"]["energy_j"].is_number());
     let text = fs::read_to_string(&out).unwrap();
     assert!(text.starts_with(format::SEMICOLON_CSV_HEADER) && text.ends_with('\n'));
-    assert!(folder.file("log.html").exists());
+    assert!(folder.path().join("log.html").exists());
 }
 
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_a_trace_without_a_command_successfully() {
-    let folder = Folder::new("interrupt");
-    let out = folder.file("trace.jsonl");
+    let folder = folder("interrupt");
+    let out = folder.path().join("trace.jsonl");
     let child = trace(&out).stdout(Stdio::piped()).spawn().unwrap();
     let has_rows = || {
         let read = fs::read(&out)
@@ -97,8 +97,8 @@ fn an_interrupt_ends_a_trace_without_a_command_successfully() {
 #[cfg(unix)]
 #[test]
 fn a_killed_command_returns_the_code_of_its_signal() {
-    let folder = Folder::new("signal");
-    let output = trace(&folder.file("trace.csv"))
+    let folder = folder("signal");
+    let output = trace(&folder.path().join("trace.csv"))
         .args(["--", "sh", "-c", "kill -9 $$"])
         .output()
         .unwrap();
@@ -107,8 +107,11 @@ fn a_killed_command_returns_the_code_of_its_signal() {
 
 #[test]
 fn a_command_that_outlives_its_trace_is_waited_for() {
-    let folder = Folder::new("outlive");
-    let (out, done) = (folder.file("trace.jsonl"), folder.file("done"));
+    let folder = folder("outlive");
+    let (out, done) = (
+        folder.path().join("trace.jsonl"),
+        folder.path().join("done"),
+    );
     let command = format!("sleep 1; touch {}; exit 5", done.display());
     let output = trace(&out)
         .args(["--for", "300ms", "--", "sh", "-c", &command])
@@ -128,7 +131,7 @@ fn a_command_that_outlives_its_trace_is_waited_for() {
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.starts_with(start), "{said}");
-        let page = fs::read_to_string(folder.file("trace.html")).unwrap();
+        let page = fs::read_to_string(folder.path().join("trace.html")).unwrap();
         let is_cut = page.contains("Energies are those of the first 0.");
         assert_eq!(is_cut, limit == "300ms");
     }
@@ -137,13 +140,13 @@ fn a_command_that_outlives_its_trace_is_waited_for() {
 #[cfg(unix)]
 #[test]
 fn the_second_interrupt_kills_a_command_that_ignores_the_first() {
-    let folder = Folder::new("deaf");
-    let ready = folder.file("ready");
+    let folder = folder("deaf");
+    let ready = folder.path().join("ready");
     let command = format!(
         "trap '' TERM; touch {}; for i in $(seq 600); do sleep 0.1; done",
         ready.display()
     );
-    let mut child = trace(&folder.file("trace.jsonl"))
+    let mut child = trace(&folder.path().join("trace.jsonl"))
         .args(["--", "sh", "-c", &command])
         .stdout(Stdio::null())
         .spawn()
@@ -162,8 +165,11 @@ fn the_second_interrupt_kills_a_command_that_ignores_the_first() {
 #[cfg(unix)]
 #[test]
 fn a_hang_up_that_is_ignored_ends_neither_trace_nor_command() {
-    let folder = Folder::new("nohup");
-    let (out, ready) = (folder.file("trace.jsonl"), folder.file("ready"));
+    let folder = folder("nohup");
+    let (out, ready) = (
+        folder.path().join("trace.jsonl"),
+        folder.path().join("ready"),
+    );
     let script = format!(
         "trap '' HUP; exec {} --source demo --quiet --out {} -- sh -c 'touch {}; sleep 1; exit 6'",
         env!("CARGO_BIN_EXE_trace"),

@@ -1,4 +1,4 @@
-//! Tests of the trace program on a simulated GPU: the files it writes, and its exit.
+//! Tests of the program `trace`, one module per topic.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -9,31 +9,16 @@ mod recordings;
 mod sources;
 mod terminal;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use telemetry::synthetic::Scenario;
+use tool_io::TemporaryFolder;
 
-/// A temporary folder that is removed when the test ends.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("trace-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("the folder can be created");
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Creates a temporary folder.
+fn folder(name: &str) -> TemporaryFolder {
+    TemporaryFolder::create(&std::env::temp_dir(), &format!("trace-{name}"))
+        .expect("the folder can be created")
 }
 
 /// Returns the command of the program, which samples the demo source into a file.
@@ -53,14 +38,14 @@ fn trace(out: &Path) -> Command {
 }
 
 /// Returns the command of the program, which samples the fake NVML library.
-fn trace_fake(folder: &Folder, scenario: &Scenario) -> Command {
+fn trace_fake(folder: &TemporaryFolder, scenario: &Scenario) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
     command
         .env(
             "FAKE_NVML_SCENARIO",
             scenario.to_json().expect("a scenario has no NaN"),
         )
-        .current_dir(&folder.0)
+        .current_dir(folder.path())
         .stdin(Stdio::null())
         .args(["--quiet", "--interval", "20ms", "--nvml"])
         .arg(support::fake());

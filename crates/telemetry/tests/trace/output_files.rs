@@ -1,6 +1,6 @@
 //! Recordings and reports as files, and files that must not be lost.
 
-use super::{Folder, json, trace, wait_for};
+use super::{folder, json, trace, wait_for};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,8 +8,11 @@ use telemetry::format;
 
 #[test]
 fn a_recorded_file_becomes_a_report_and_another_file_at_once() {
-    let folder = Folder::new("file");
-    let (first, second) = (folder.file("first.jsonl"), folder.file("second.csv"));
+    let folder = folder("file");
+    let (first, second) = (
+        folder.path().join("first.jsonl"),
+        folder.path().join("second.csv"),
+    );
     let output = trace(&first).args(["--for", "500ms"]).output().unwrap();
     assert!(output.status.success());
     let convert = |out: &Path| {
@@ -20,16 +23,16 @@ fn a_recorded_file_becomes_a_report_and_another_file_at_once() {
     assert!(convert(&second).status.success());
     let read = |path: &Path| format::read(&fs::read(path).unwrap()).unwrap().trace;
     assert_eq!(read(&second), read(&first));
-    assert!(folder.file("second.html").exists());
+    assert!(folder.path().join("second.html").exists());
     let report_only = Command::new(env!("CARGO_BIN_EXE_trace"))
         .arg("--source")
         .arg(&second)
-        .current_dir(&folder.0)
+        .current_dir(folder.path())
         .output()
         .unwrap();
     assert!(report_only.status.success());
-    assert!(!folder.file("log.csv").exists());
-    let same = trace(&folder.file("rows.html")).output().unwrap();
+    assert!(!folder.path().join("log.csv").exists());
+    let same = trace(&folder.path().join("rows.html")).output().unwrap();
     assert!(String::from_utf8_lossy(&same.stderr).contains("is also a file of rows"));
     let itself = convert(&first);
     assert_eq!(itself.status.code(), Some(1));
@@ -38,9 +41,9 @@ fn a_recorded_file_becomes_a_report_and_another_file_at_once() {
 
 #[test]
 fn a_report_that_cannot_be_written_is_an_error_before_the_command_starts() {
-    let folder = Folder::new("unreportable");
-    let (out, done) = (folder.file("log.csv"), folder.file("done"));
-    fs::write(folder.file("file"), "").unwrap();
+    let folder = folder("unreportable");
+    let (out, done) = (folder.path().join("log.csv"), folder.path().join("done"));
+    fs::write(folder.path().join("file"), "").unwrap();
     let long_name = format!("{}.html", "x".repeat(300));
     // The last one is below the file of rows itself.
     for report in [
@@ -51,7 +54,7 @@ fn a_report_that_cannot_be_written_is_an_error_before_the_command_starts() {
         &long_name,
         "log.csv/page.html",
     ] {
-        let report = folder.0.join(report);
+        let report = folder.path().join(report);
         let output = trace(&out)
             .arg("--report")
             .arg(&report)
@@ -65,8 +68,8 @@ fn a_report_that_cannot_be_written_is_an_error_before_the_command_starts() {
         assert!(!done.exists() && !out.exists(), "{}", report.display());
     }
     // A folder that does not exist is created, but only with the report.
-    let report = folder.file("a/b/page.html");
-    let seen = format!("test ! -e {}", folder.file("a").display());
+    let report = folder.path().join("a/b/page.html");
+    let seen = format!("test ! -e {}", folder.path().join("a").display());
     let output = trace(&out)
         .arg("--report")
         .arg(&report)
@@ -79,8 +82,8 @@ fn a_report_that_cannot_be_written_is_an_error_before_the_command_starts() {
 #[cfg(unix)]
 #[test]
 fn rows_for_a_device_or_a_pipe_have_their_report_in_the_current_folder() {
-    let folder = Folder::new("device");
-    let pipe = folder.file("pipe.csv");
+    let folder = folder("device");
+    let pipe = folder.path().join("pipe.csv");
     let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
     let reader = std::thread::spawn({
@@ -93,12 +96,12 @@ fn rows_for_a_device_or_a_pipe_have_their_report_in_the_current_folder() {
                 "--source", "demo", "--for", "100ms", "--quiet", "--json", "--out",
             ])
             .arg(out)
-            .current_dir(&folder.0)
+            .current_dir(folder.path())
             .output()
             .unwrap();
         assert!(output.status.success(), "{output:?}");
         assert_eq!(json(&output)["report"], "log.html");
-        fs::remove_file(folder.file("log.html")).unwrap();
+        fs::remove_file(folder.path().join("log.html")).unwrap();
     }
     assert!(format::read(&reader.join().unwrap()).is_ok());
     // Rows in a pipe would be mixed with the result.
@@ -108,8 +111,8 @@ fn rows_for_a_device_or_a_pipe_have_their_report_in_the_current_folder() {
 
 #[test]
 fn rejected_options_do_not_change_an_old_recording() {
-    let folder = Folder::new("refused");
-    let out = folder.file("log.csv");
+    let folder = folder("refused");
+    let out = folder.path().join("log.csv");
     fs::write(&out, "of yesterday").unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
@@ -139,13 +142,13 @@ fn rejected_options_do_not_change_an_old_recording() {
 #[test]
 fn a_command_that_cannot_start_neither_changes_nor_creates_a_recording() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::new("unstartable");
-    let out = folder.file("log.csv");
+    let folder = folder("unstartable");
+    let out = folder.path().join("log.csv");
     fs::write(&out, "of yesterday").unwrap();
     // Whether a file can be executed is only known by trying: first its permissions, then its
     // format are checked.
     for (name, mode) in [("not-executable", 0o644), ("no-program", 0o755)] {
-        let file = folder.file(name);
+        let file = folder.path().join(name);
         fs::write(&file, b"\x7fELF no program").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
         let output = trace(&out).arg("--").arg(&file).output().unwrap();
@@ -156,7 +159,7 @@ fn a_command_that_cannot_start_neither_changes_nor_creates_a_recording() {
             "{said}"
         );
         assert_eq!(fs::read_to_string(&out).unwrap(), "of yesterday", "{name}");
-        let new = folder.file("new.csv");
+        let new = folder.path().join("new.csv");
         let output = trace(&new).arg("--").arg(&file).output().unwrap();
         assert_eq!(output.status.code(), Some(126), "{name}");
         assert!(!new.exists(), "{name}");
@@ -166,7 +169,7 @@ fn a_command_that_cannot_start_neither_changes_nor_creates_a_recording() {
 #[cfg(unix)]
 #[test]
 fn a_file_of_rows_that_the_command_changes_is_an_error() {
-    let folder = Folder::new("changed");
+    let folder = folder("changed");
     let changes = [
         ("removed", "rm $0"),
         ("moved", "mv $0 $0.old; touch $0"),
@@ -178,7 +181,7 @@ fn a_file_of_rows_that_the_command_changes_is_an_error() {
         ("lengthened", "seq 100000 > $0"),
     ];
     let start = |(number, (name, change)): (usize, &(&str, &str))| {
-        let out = folder.file(&format!("{name}.csv"));
+        let out = folder.path().join(format!("{name}.csv"));
         let is_json = number % 2 == 1;
         let wait = "while ! test -s $0; do sleep 0.05; done";
         let child = Command::new(env!("CARGO_BIN_EXE_trace"))
@@ -216,8 +219,8 @@ fn a_file_of_rows_that_the_command_changes_is_an_error() {
 
 #[test]
 fn two_traces_do_not_share_a_file() {
-    let folder = Folder::new("shared");
-    let out = folder.file("trace.jsonl");
+    let folder = folder("shared");
+    let out = folder.path().join("trace.jsonl");
     let mut first = trace(&out)
         .args(["--for", "20s"])
         .stdout(Stdio::null())
@@ -234,11 +237,14 @@ fn two_traces_do_not_share_a_file() {
 #[cfg(unix)]
 #[test]
 fn a_report_follows_a_link() {
-    let folder = Folder::new("link");
-    let (page, link) = (folder.file("page.html"), folder.file("link.html"));
+    let folder = folder("link");
+    let (page, link) = (
+        folder.path().join("page.html"),
+        folder.path().join("link.html"),
+    );
     fs::write(&page, "old").unwrap();
     std::os::unix::fs::symlink(&page, &link).unwrap();
-    let output = trace(&folder.file("trace.jsonl"))
+    let output = trace(&folder.path().join("trace.jsonl"))
         .args(["--for", "100ms", "--report"])
         .arg(&link)
         .output()

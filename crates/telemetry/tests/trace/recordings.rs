@@ -1,12 +1,13 @@
 //! Analyses of recorded files, and their numbers in JSON.
 
-use super::{Folder, json};
+use super::{folder, json};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 use telemetry::synthetic::{Board, Model, PowerProfile, Scenario, Synthetic};
 use telemetry::{Metric, Sampler, Trace, Values, format};
+use tool_io::TemporaryFolder;
 
 /// Records simulated boards with constant power, without waiting.
 fn recorded(boards: &[Board], watts: f64, duration: Duration) -> Trace {
@@ -21,24 +22,24 @@ fn recorded(boards: &[Board], watts: f64, duration: Duration) -> Trace {
 }
 
 /// Writes a trace to a file of a folder.
-fn write(folder: &Folder, name: &str, trace: &Trace) -> PathBuf {
-    let path = folder.file(name);
+fn write(folder: &TemporaryFolder, name: &str, trace: &Trace) -> PathBuf {
+    let path = folder.path().join(name);
     fs::write(&path, format::write(trace, format::Dialect::Csv)).expect("the folder is writable");
     path
 }
 
-fn run(folder: &Folder, words: &[&str]) -> Output {
+fn run(folder: &TemporaryFolder, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
     command
         .args(words)
-        .current_dir(&folder.0)
+        .current_dir(folder.path())
         .output()
         .expect("the program starts")
 }
 
 #[test]
 fn a_total_without_some_device_names_the_device() {
-    let folder = Folder::new("partial");
+    let folder = folder("partial");
     let mut trace = recorded(&[Board::V100; 2], 100.0, Duration::from_secs(10));
     for row in trace.rows.iter_mut().filter(|row| row.device == 1) {
         row.values = Values::none();
@@ -51,7 +52,7 @@ fn a_total_without_some_device_names_the_device() {
     let name = &trace.devices[1].name;
     let note = format!("total excludes devices whose energy is unknown: 1 {name}");
     assert!(said.contains(&note), "{said}");
-    let page = fs::read_to_string(folder.file("log.html")).unwrap();
+    let page = fs::read_to_string(folder.path().join("log.html")).unwrap();
     assert!(page.contains(&note) && page.contains("total power (W)"));
     let found = json(&run(&folder, &["--source", "log.csv", "--json"]));
     assert_eq!(found["total"]["is_complete"], false);
@@ -77,7 +78,7 @@ fn keys(value: &serde_json::Value, found: &mut Vec<String>) {
 
 #[test]
 fn json_has_all_numbers_of_the_summary_with_their_units() {
-    let folder = Folder::new("numbers");
+    let folder = folder("numbers");
     let mut trace = recorded(&[Board::V100], 100.0, Duration::from_secs(30));
     let profile = PowerProfile::square(40.0, 200.0, 2.0, 0.6);
     let mut scenario = Scenario::from_boards(&[Board::V100]);
@@ -115,7 +116,7 @@ fn json_has_all_numbers_of_the_summary_with_their_units() {
 
 #[test]
 fn two_recordings_are_compared_by_their_work() {
-    let folder = Folder::new("compare");
+    let folder = folder("compare");
     let old = recorded(&[Board::V100], 200.0, Duration::from_secs(10));
     let new = recorded(&[Board::V100], 100.0, Duration::from_secs(20));
     write(&folder, "old.csv", &old);
@@ -162,7 +163,7 @@ fn two_recordings_are_compared_by_their_work() {
 
 #[test]
 fn a_recording_with_times_at_the_limit_has_a_report() {
-    let folder = Folder::new("limit");
+    let folder = folder("limit");
     let usual = recorded(&[Board::V100, Board::P100], 100.0, Duration::from_secs(2));
     let (far, limit) = (Duration::from_secs(10_u64.pow(19)), Duration::MAX);
     let region = |start, end| telemetry::Region {
@@ -200,7 +201,10 @@ fn a_recording_with_times_at_the_limit_has_a_report() {
         write(&folder, name, &trace);
         let output = run(&folder, &["--source", name, "--json"]);
         assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");
-        assert!(folder.file(&format!("{name}.html")).exists(), "{name}");
+        assert!(
+            folder.path().join(format!("{name}.html")).exists(),
+            "{name}"
+        );
         let output = run(&folder, &["compare", name, name]);
         assert!(
             matches!(output.status.code(), Some(0 | 1)),
@@ -213,7 +217,7 @@ fn a_recording_with_times_at_the_limit_has_a_report() {
 
 #[test]
 fn the_clock_of_least_energy_is_found_in_recordings() {
-    let folder = Folder::new("dvfs");
+    let folder = folder("dvfs");
     // Energy per item: 800 J, 600 J, 900 J, with a second run at the middle clock.
     let runs = [
         ("a", 600.0, 80.0, 10),
@@ -252,8 +256,8 @@ fn the_clock_of_least_energy_is_found_in_recordings() {
 }
 
 #[test]
-fn a_nested_region_is_no_run_of_a_clock() {
-    let folder = Folder::new("nested");
+fn nested_regions_are_not_counted_as_runs() {
+    let folder = folder("nested");
     let files = [("a", 600.0), ("b", 900.0), ("c", 1200.0)];
     for (name, clock_mhz) in files {
         let mut trace = recorded(&[Board::V100], 100.0, Duration::from_secs(6));

@@ -1,6 +1,6 @@
 //! Sources of a trace: the fallback without a GPU, all devices, lost devices, scrapers.
 
-use super::{Folder, json, trace_fake, wait_for};
+use super::{folder, json, trace_fake, wait_for};
 use crate::support;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,16 +12,16 @@ use telemetry::{Metric, format};
 #[cfg(target_os = "linux")]
 #[test]
 fn a_driver_without_a_gpu_has_rapl_as_its_fallback() {
-    let folder = Folder::new("no-gpu");
+    let folder = folder("no-gpu");
     // The dynamic loader finds the fake library under the name of the driver's.
-    std::os::unix::fs::symlink(support::fake(), folder.file("libnvidia-ml.so.1")).unwrap();
+    std::os::unix::fs::symlink(support::fake(), folder.path().join("libnvidia-ml.so.1")).unwrap();
     let trace = |source: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
         let scenario = Scenario::from_boards(&[]).to_json().unwrap();
         command
             .env("FAKE_NVML_SCENARIO", scenario)
-            .env("LD_LIBRARY_PATH", &folder.0)
-            .current_dir(&folder.0)
+            .env("LD_LIBRARY_PATH", folder.path())
+            .current_dir(folder.path())
             .stdin(Stdio::null())
             .args(["--quiet", "--json", "--for", "100ms"])
             .args(source);
@@ -35,26 +35,36 @@ fn a_driver_without_a_gpu_has_rapl_as_its_fallback() {
     assert!(named.contains("(0 available)"), "{named}");
     let found = trace(&[]);
     if telemetry::rapl::Rapl::open().is_ok() {
-        let bytes = fs::read(folder.file("log.csv")).unwrap();
+        let bytes = fs::read(folder.path().join("log.csv")).unwrap();
         assert_eq!(format::read(&bytes).unwrap().trace.source, "rapl");
     } else {
         let found = complaint(found);
-        for part in ["the driver has no GPU", "no RAPL domain found"] {
-            assert!(found.contains(part), "{found}");
-        }
+        let problem = "trace: Sampler::open: no usable source (Sampler::open: ";
+        assert!(found.starts_with(problem), "{found}");
+        // The remedy follows the reasons.
+        let parts = [
+            "the driver has no GPU",
+            "no RAPL domain found",
+            "); `cargo xtask doctor`",
+        ];
+        let places = parts.map(|part| found.find(part));
+        assert!(
+            places.iter().all(Option::is_some) && places.is_sorted(),
+            "{found}"
+        );
     }
 }
 
 #[test]
 fn the_default_file_has_all_devices_and_the_result_their_total() {
-    let folder = Folder::new("default");
+    let folder = folder("default");
     let scenario = Scenario::from_boards(&[Board::A100; 3]);
     let output = trace_fake(&folder, &scenario)
         .args(["--for", "600ms", "--json"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    let bytes = fs::read(folder.file("log.csv")).unwrap();
+    let bytes = fs::read(folder.path().join("log.csv")).unwrap();
     assert_eq!(
         format::Dialect::detect(&String::from_utf8_lossy(&bytes)),
         Some(format::Dialect::Csv)
@@ -97,7 +107,7 @@ fn the_default_file_has_all_devices_and_the_result_their_total() {
 
 #[test]
 fn the_loss_of_all_devices_is_an_error_with_its_time() {
-    let folder = Folder::new("lost");
+    let folder = folder("lost");
     let mut scenario = Scenario::from_boards(&[Board::A100; 2]);
     scenario.faults = vec![FaultRule::lost(0, 0), FaultRule::lost(1, 0)];
     let run = |scenario: &Scenario, option: &str| {
@@ -139,7 +149,7 @@ fn the_loss_of_all_devices_is_an_error_with_its_time() {
         said.contains("No readings from ") && said.contains(" to the end."),
         "{said}"
     );
-    let page = fs::read_to_string(folder.file("log.html")).unwrap();
+    let page = fs::read_to_string(folder.path().join("log.html")).unwrap();
     assert!(page.contains("Red areas have no readings"));
     let found = json(&run(&scenario, "--json"));
     let since_s = found["devices"][0]["lost_since_s"].as_f64().unwrap();
@@ -149,7 +159,7 @@ fn the_loss_of_all_devices_is_an_error_with_its_time() {
 
 #[test]
 fn scrapers_receive_the_newest_row_during_a_trace() {
-    let folder = Folder::new("serve");
+    let folder = folder("serve");
     let mut child = Command::new(env!("CARGO_BIN_EXE_trace"))
         .args([
             "--source",
@@ -160,7 +170,7 @@ fn scrapers_receive_the_newest_row_during_a_trace() {
             "127.0.0.1:0",
             "--out",
         ])
-        .arg(folder.file("trace.jsonl"))
+        .arg(folder.path().join("trace.jsonl"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -1,15 +1,17 @@
 //! The terminal: options, help, names of devices, and the live line.
 
-use super::{Folder, json, trace};
+use super::{folder, json, trace};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use telemetry::format;
+#[cfg(target_os = "linux")]
+use tool_io::TemporaryFolder;
 
 #[test]
 fn options_that_do_not_apply_are_rejected() {
-    let folder = Folder::new("inapplicable");
-    let recording = folder.file("recording.jsonl");
+    let folder = folder("inapplicable");
+    let recording = folder.path().join("recording.jsonl");
     let output = trace(&recording).args(["--for", "100ms"]).output().unwrap();
     assert!(output.status.success());
     let recording = recording.to_str().unwrap();
@@ -29,14 +31,14 @@ fn options_that_do_not_apply_are_rejected() {
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_trace"))
             .args(arguments)
-            .current_dir(&folder.0)
+            .current_dir(folder.path())
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains(complaint), "{arguments:?}: {said}");
     }
-    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
 #[test]
@@ -80,8 +82,8 @@ fn help_and_version_need_no_source_and_errors_of_numbers_name_their_option() {
 
 #[test]
 fn names_of_a_recorded_file_do_not_act_on_the_terminal() {
-    let folder = Folder::new("control");
-    let (out, bad) = (folder.file("trace.jsonl"), "\u{1b}[2J\u{9b}");
+    let folder = folder("control");
+    let (out, bad) = (folder.path().join("trace.jsonl"), "\u{1b}[2J\u{9b}");
     let output = trace(&out)
         .args(["--for", "400ms", "--", "sh", "-c", "sleep 0.3"])
         .output()
@@ -105,18 +107,18 @@ fn names_of_a_recorded_file_do_not_act_on_the_terminal() {
 
 #[test]
 fn a_command_has_its_terminal_line_to_itself_and_numbers_are_in_json() {
-    let folder = Folder::new("line");
+    let folder = folder("line");
     let output = Command::new(env!("CARGO_BIN_EXE_trace"))
         .args(["--source", "demo", "--json", "--out", "log.csv"])
         .args(["--", "sh", "-c", "pwd >&2; sleep 0.5"])
-        .current_dir(&folder.0)
+        .current_dir(folder.path())
         .output()
         .unwrap();
-    let place = folder.0.canonicalize().unwrap();
+    let place = folder.path().canonicalize().unwrap();
     // Standard error only has the output of COMMAND: no status line, no control characters.
     let said = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(Path::new(said.trim_end()), place);
-    assert!(folder.file("log.csv").exists());
+    assert!(folder.path().join("log.csv").exists());
     let idle = &json(&output)["devices"][0]["idle"];
     let wasted_j = ["low", "value", "high"].map(|end| idle["wasted_j"][end].as_f64().unwrap());
     assert!(wasted_j.is_sorted(), "{idle}");
@@ -133,10 +135,10 @@ fn a_closed_pipe_is_silent() {
         &["--version"],
         &["--source", "demo", "--for", "1ms"],
     ] {
-        let folder = Folder::new("closed");
+        let folder = folder("closed");
         let mut child = Command::new(env!("CARGO_BIN_EXE_trace"))
             .args(words)
-            .current_dir(&folder.0)
+            .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -152,12 +154,12 @@ fn a_closed_pipe_is_silent() {
 /// Runs `trace` on a terminal of its own with `script`, and returns everything that the terminal
 /// shows.
 #[cfg(target_os = "linux")]
-fn on_a_terminal(folder: &Folder, options: &str) -> String {
+fn on_a_terminal(folder: &TemporaryFolder, options: &str) -> String {
     let program = env!("CARGO_BIN_EXE_trace");
     let words = format!("{program} --source demo {options} -- sh -c 'printf first; sleep 0.7'");
     let output = Command::new("script")
         .args(["--quiet", "--return", "--command", &words, "/dev/null"])
-        .current_dir(&folder.0)
+        .current_dir(folder.path())
         .env("TERM", "xterm")
         .stdin(Stdio::null())
         .output()
@@ -169,7 +171,7 @@ fn on_a_terminal(folder: &Folder, options: &str) -> String {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_shares_its_terminal_with_the_live_line_only_on_request() {
-    let folder = Folder::new("terminal");
+    let folder = folder("terminal");
     let said = on_a_terminal(&folder, "");
     assert!(said.contains("first") && said.contains(" J ["), "{said:?}");
     assert!(!said.contains('\u{1b}'), "{said:?}");

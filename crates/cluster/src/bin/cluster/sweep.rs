@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use cluster::Cluster;
+use cluster::{Cluster, LAUNCHER_SIZES};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -33,18 +33,10 @@ const INTERRUPT: i32 = 2;
 const KILL: i32 = 9;
 const TERMINATE: i32 = 15;
 
-/// The beginnings of the names of launchers' variables, those of `cluster::launched` included.
-/// Other variables of SLURM stay, because they describe the job to its commands.
-const LAUNCHER: [&str; 9] = [
-    "OMPI_",
-    "PMIX_",
-    "PMI_",
-    "PRTE_",
-    "HYDRA_",
-    "HYDI_",
-    "MPI_",
-    "MPIR_",
-    "SLURM_STEP_NUM_TASKS",
+/// The beginnings of the names of launchers' variables. The variables of [`LAUNCHER_SIZES`] are
+/// removed as well. Other variables of SLURM stay, because they describe the job to its commands.
+const LAUNCHER: [&str; 8] = [
+    "OMPI_", "PMIX_", "PMI_", "PRTE_", "HYDRA_", "HYDI_", "MPI_", "MPIR_",
 ];
 
 /// Run the lines of a file as commands, as many at a time as there are ranks
@@ -169,10 +161,8 @@ fn shell(line: &str, number: usize, folder: &Path) -> Result<Ended> {
         .stdout(file("out")?)
         .stderr(errors.try_clone()?);
     for (name, _) in env::vars_os() {
-        if LAUNCHER
-            .iter()
-            .any(|begin| name.to_string_lossy().starts_with(begin))
-        {
+        let mut begins = LAUNCHER.into_iter().chain(LAUNCHER_SIZES);
+        if begins.any(|begin| name.to_string_lossy().starts_with(begin)) {
             command.env_remove(name);
         }
     }

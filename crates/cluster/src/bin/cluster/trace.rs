@@ -87,7 +87,7 @@ fn sampler(options: &TraceOptions, folder: &Path, host: &str) -> Result<Running>
     let sampler = match &options.nvml {
         // An explicitly named library has no fallback.
         Some(library) => Sampler::new(Nvml::open_at(library)?),
-        None => Sampler::open().with_context(|| format!("host {host} has nothing to sample"))?,
+        None => Sampler::open().with_context(|| format!("host {host}"))?,
     };
     let shown = folder.display();
     fs::create_dir_all(folder)

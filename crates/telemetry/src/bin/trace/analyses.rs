@@ -1,7 +1,7 @@
 //! The analyses of recorded files: `trace compare` and `trace dvfs`.
 //!
 //! Role: reads recordings of a job, and prints the results of `analysis::compare_policies` and
-//! `analysis::dvfs` as text or JSON.
+//! `analysis::dvfs_from_runs` as text or JSON.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use charts::units;
 use serde_json::{Value, json};
 use telemetry::analysis::{
-    ClockMeasurement, Comparison, Curve, Job, Optimum, Policy, compare_policies, dvfs,
+    ClockRuns, Comparison, Curve, Job, Optimum, Policy, compare_policies, dvfs_from_runs,
 };
 use telemetry::{Metric, Select, Trace};
 use tool_io::output::{self, printable};
@@ -119,22 +119,22 @@ pub(crate) fn energy_curve(
     select: &Select,
     is_json: bool,
 ) -> Result<()> {
-    let mut runs: Vec<(f64, Vec<(f64, f64)>)> = vec![];
+    let mut clocks: Vec<ClockRuns> = vec![];
     for file in files {
         for (clock_mhz, run) in runs_of(file, items, select)? {
-            match runs.iter_mut().find(|(known, _)| *known == clock_mhz) {
-                Some((_, same)) => same.push(run),
-                None => runs.push((clock_mhz, vec![run])),
+            match clocks.iter_mut().find(|it| it.clock_mhz == clock_mhz) {
+                Some(same) => same.runs.push(run),
+                None => clocks.push(ClockRuns {
+                    clock_mhz,
+                    runs: vec![run],
+                }),
             }
         }
     }
-    runs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let points = runs
-        .iter()
-        .map(|(clock_mhz, runs)| ClockMeasurement::from_runs(*clock_mhz, runs));
-    let curve = dvfs(&points.collect::<Vec<_>>())?;
+    clocks.sort_by(|a, b| a.clock_mhz.total_cmp(&b.clock_mhz));
+    let curve = dvfs_from_runs(&clocks)?;
     let limited = max_slowdown_pct.map(|percent| (percent, curve.saving_at(percent / PER_CENT)));
-    let n_runs: Vec<usize> = runs.iter().map(|(_, runs)| runs.len()).collect();
+    let n_runs: Vec<usize> = clocks.iter().map(|clock| clock.runs.len()).collect();
     output::print(if is_json {
         format!("{}\n", curve_in_json(&curve, &n_runs, limited))
     } else {

@@ -293,6 +293,17 @@ fn gaps(trace: &Trace, device: usize) -> Vec<Gap> {
             None => {}
         }
     }
+    // The rows of one device may end before those of the other devices, as in a merged file.
+    if let Some(last) = rows.last()
+        && gaps.last().is_none_or(|gap| gap.end.is_some())
+        && trace.duration().saturating_sub(last.time) > longest
+    {
+        gaps.push(Gap {
+            start: last.time,
+            end: None,
+            n_empty: 0,
+        });
+    }
     gaps
 }
 

@@ -16,7 +16,7 @@ mod page;
 mod settings;
 
 use analyses::Pair;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use charts::units;
 use command::{Event, Events, NotStarted, Traced, code_of};
 use commands::trace::{Analysis, Trace as Options};
@@ -201,9 +201,12 @@ fn sampler(settings: &Settings) -> Result<Sampler> {
         // An explicitly named library has no fallback.
         (Input::Nvml | Input::Any, Some(library)) => Sampler::new(Nvml::open_at(library)?),
         (Input::Nvml, None) => Sampler::new(Nvml::open()?),
-        (Input::Any, None) => Sampler::open().context(
-            "nothing to sample: see `cargo xtask doctor` (`cargo xtask demo` runs without a GPU)",
-        )?,
+        (Input::Any, None) => Sampler::open().map_err(|error| {
+            anyhow!(
+                "{error}; `cargo xtask doctor` checks the drivers, and `cargo xtask demo` runs \
+                 without sensors"
+            )
+        })?,
     })
 }
 

@@ -217,7 +217,8 @@ fn gaps_of(trace: &Trace, found: &DeviceFindings) -> Vec<Range<f64>> {
 }
 
 /// Splits readings (time in s, value or none) into parts without gaps, as steps. A value holds
-/// until the next reading, also until one that failed, but not through a pause of sampling.
+/// until the next reading, also until one that failed, but not through a pause of sampling. A part
+/// of a single reading without a duration is left out.
 fn parts(
     readings: &[(f64, Option<f64>)],
     gaps: &[Range<f64>],
@@ -231,18 +232,17 @@ fn parts(
     let mut parts = vec![];
     let mut part: Vec<(f64, f64)> = vec![];
     let mut end = |part: &mut Vec<(f64, f64)>, end_s: f64| {
-        if !part.is_empty() {
+        if part.first().is_some_and(|first| first.0 < end_s) {
             parts.push(steps(&thinned(part, width), end_s));
-            part.clear();
         }
+        part.clear();
     };
     for &(time_s, value) in readings {
         match value {
             Some(value) => part.push((time_s, value)),
             None => end(&mut part, time_s),
         }
-        // The last reading before a gap of this device is at the start of the gap. In a total, that
-        // of another device may be slightly later, because devices are read one after the other.
+        // The last reading before a gap is at the start of the gap.
         if gaps.iter().any(|gap| gap.contains(&time_s)) {
             end(&mut part, time_s);
         }
@@ -300,21 +300,24 @@ fn total_power(found: &Findings<'_>, columns: usize) -> Vec<Vec<(f64, f64)>> {
     let Some(&last) = reporting.last() else {
         return vec![];
     };
+    // The newest power of another device is out of date in a gap of that device.
+    let others = reporting.iter().filter(|&&device| device != last);
+    let gaps_of_others: Vec<_> = others
+        .flat_map(|&device| gaps(trace, &found.devices[device]))
+        .collect();
     let mut newest: Vec<Option<f64>> = vec![None; metrics.len()];
     let mut readings = vec![];
     for row in &trace.rows {
         newest[row.device] = metrics[row.device].and_then(|metric| row.values.get(metric));
         // The devices are read one after the other, and a sum is complete with the last one.
         if row.device == last {
+            let time_s = row.time.as_secs_f64();
             let sum: Option<f64> = reporting.iter().map(|&device| newest[device]).sum();
-            readings.push((row.time.as_secs_f64(), sum));
+            let is_known = !gaps_of_others.iter().any(|gap| gap.contains(&time_s));
+            readings.push((time_s, sum.filter(|_| is_known)));
         }
     }
-    let gaps: Vec<_> = reporting
-        .iter()
-        .flat_map(|&device| gaps(trace, &found.devices[device]))
-        .collect();
-    parts(&readings, &gaps, columns)
+    parts(&readings, &gaps_of(trace, &found.devices[last]), columns)
 }
 
 /// Returns the energy of a device from the start of its window on, with its interval.
@@ -580,6 +583,30 @@ mod tests {
         let total = total_of(&trace);
         assert_eq!(total.len(), 2);
         assert!(total[0].last().unwrap().0 < 10.0 && total[1][0].0 >= 12.0);
+    }
+
+    #[test]
+    fn the_total_of_power_has_a_gap_where_one_device_has_no_rows() {
+        let (from, to) = (Duration::from_secs(10), Duration::from_secs(12));
+        for without in [0, 1] {
+            let mut trace = recorded(&[Board::V100; 2], Duration::from_secs(30));
+            trace
+                .rows
+                .retain(|row| row.device != without || !(from..to).contains(&row.time));
+            let total = total_power(&Findings::new(&trace, false), COLUMNS);
+            assert_eq!(total.len(), 2, "{without}");
+            let (end_s, start_s) = (total[0].last().unwrap().0, total[1][0].0);
+            assert!((9.5..=10.0).contains(&end_s), "{without}: {end_s}");
+            assert!((12.0..12.5).contains(&start_s), "{without}: {start_s}");
+            // The rows of the device end before those of the other device.
+            trace
+                .rows
+                .retain(|row| row.device != without || row.time < from);
+            let total = total_power(&Findings::new(&trace, false), COLUMNS);
+            assert_eq!(total.len(), 1, "{without}");
+            let end_s = total[0].last().unwrap().0;
+            assert!((9.5..=10.0).contains(&end_s), "{without}: {end_s}");
+        }
     }
 
     #[test]
