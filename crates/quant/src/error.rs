@@ -66,7 +66,7 @@ pub enum Error {
         n_channels: usize,
     },
     /// A code that no level or layout has.
-    #[error("{operation}: element {index} has code {code}, which is not valid here")]
+    #[error("{operation}: element {index} has code {code} (expected {expected})")]
     UnknownCode {
         /// The name of the operation.
         operation: &'static str,
@@ -74,6 +74,8 @@ pub enum Error {
         index: usize,
         /// The code.
         code: u8,
+        /// The valid codes, in words.
+        expected: String,
     },
     /// A least-squares problem without a unique solution, because the data is in too few cells.
     #[error(

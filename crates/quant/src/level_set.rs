@@ -19,7 +19,7 @@
 
 use tensor_core::{DType, Tensor};
 
-use crate::error::{Error, Result, finite, positive};
+use crate::error::{Error, Result, check, finite, positive};
 
 /// The largest number of basis numbers, so that a code fits a byte.
 pub const MAX_BITS: usize = 8;
@@ -152,11 +152,11 @@ impl LevelSet {
     /// has code `0b01`; code `0b10` does not occur.
     ///
     /// # Errors
-    /// [`Error::InvalidNumber`] unless the scale is positive and finite.
+    /// [`Error::InvalidNumber`] unless the scale is positive and finite, and half of the scale
+    /// is not 0.
     pub fn ternary(scale: f32) -> Result<Self> {
         let operation = "LevelSet::ternary";
-        positive(operation, "scale", scale.into())?;
-        let half = scale / 2.0;
+        let half = half_of(operation, "scale", scale)?;
         Self::from_codes(
             operation,
             Alphabet::Signs,
@@ -170,20 +170,21 @@ impl LevelSet {
     ///
     /// # Errors
     /// [`Error::BitCount`] unless `bits` is 1 to [`MAX_BITS`]; [`Error::InvalidNumber`] unless the
-    /// step is positive and the levels are finite.
+    /// step is positive, half of the step is not 0, and the levels are finite.
     pub fn uniform(bits: usize, step: f32) -> Result<Self> {
         let operation = "LevelSet::uniform";
-        positive(operation, "step", step.into())?;
-        let basis = powers(operation, bits, step / 2.0)?;
+        let basis = powers(operation, bits, half_of(operation, "step", step)?)?;
         Self::affine(operation, Alphabet::Signs, &basis, 0.0)
     }
 
     /// Creates the levels `0, step, …, (2^bits - 1) step`.
     ///
     /// # Errors
-    /// As [`LevelSet::uniform`].
+    /// [`Error::BitCount`] unless `bits` is 1 to [`MAX_BITS`]; [`Error::InvalidNumber`] unless the
+    /// step is positive and the levels are finite.
     pub fn uniform_from_zero(bits: usize, step: f32) -> Result<Self> {
         let operation = "LevelSet::uniform_from_zero";
+        positive(operation, "step", step.into())?;
         let basis = powers(operation, bits, step)?;
         Self::affine(operation, Alphabet::Bits, &basis, 0.0)
     }
@@ -383,10 +384,11 @@ impl LevelSet {
         let places = codes.iter().enumerate();
         places
             .map(|(index, &code)| {
-                levels[usize::from(code)].ok_or(Error::UnknownCode {
+                levels[usize::from(code)].ok_or_else(|| Error::UnknownCode {
                     operation: "LevelSet::dequantize",
                     index,
                     code,
+                    expected: "a code of the level set".to_owned(),
                 })
             })
             .collect()
@@ -483,10 +485,19 @@ pub(crate) fn check_bits(operation: &'static str, bits: usize) -> Result<()> {
     }
 }
 
+/// Returns half of a positive finite number.
+fn half_of(operation: &'static str, quantity: &'static str, number: f32) -> Result<f32> {
+    positive(operation, quantity, number.into())?;
+    let half = number / 2.0;
+    // Half of the smallest subnormal number is rounded to 0.
+    let expected = "a number whose half is not 0 in f32";
+    check(operation, quantity, number.into(), half > 0.0, expected)?;
+    Ok(half)
+}
+
 /// Returns `first, 2 first, 4 first, …`, as many numbers as there are bits.
 fn powers(operation: &'static str, bits: usize, first: f32) -> Result<Vec<f32>> {
     check_bits(operation, bits)?;
-    positive(operation, "step", first.into())?;
     Ok(
         std::iter::successors(Some(first), |number| Some(2.0 * number))
             .take(bits)

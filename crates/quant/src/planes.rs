@@ -342,6 +342,7 @@ pub(crate) fn check_codes(operation: &'static str, codes: &[u8], n_bits: usize) 
             operation,
             index,
             code: codes[index],
+            expected: format!("a code of at most {n_bits} bits"),
         }),
     }
 }

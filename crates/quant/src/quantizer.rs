@@ -112,10 +112,16 @@ impl Quantizer {
         for (levels, codes) in self.levels.iter().zip(codes.chunks(len.max(1))) {
             let first = restored.len();
             let of_channel = levels.dequantize(codes).map_err(|error| match error {
-                Error::UnknownCode { index, code, .. } => Error::UnknownCode {
+                Error::UnknownCode {
+                    index,
+                    code,
+                    expected,
+                    ..
+                } => Error::UnknownCode {
                     operation,
                     index: first + index,
                     code,
+                    expected,
                 },
                 other => other,
             })?;

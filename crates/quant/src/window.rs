@@ -69,7 +69,8 @@ impl Window {
 
     /// Returns whether each output of the window is an element of the image, in the same place.
     pub(crate) fn is_identity(&self) -> bool {
-        *self == Self::new([1; 2])
+        // A single tap has no neighbours, so the dilation has no effect.
+        (self.size, self.stride, self.padding) == ([1; 2], [1; 2], [[0; 2]; 2])
     }
 
     /// Returns the number of taps, or the largest `usize` if it is larger.
@@ -158,5 +159,24 @@ impl Window {
                 .slice(-1, every);
         }
         views
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_tap_is_an_identity_with_any_dilation() {
+        let one = Window::new([1, 1]);
+        assert!(one.is_identity());
+        assert!(one.with_dilation([2, 3]).is_identity());
+        for other in [
+            Window::new([1, 2]),
+            one.with_stride([2, 1]),
+            one.with_padding([[0, 0], [0, 1]]),
+        ] {
+            assert!(!other.is_identity(), "{other:?}");
+        }
     }
 }

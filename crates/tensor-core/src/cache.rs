@@ -1,8 +1,9 @@
 //! Two-generation caches.
 //!
-//! Role: hold plans, and the compiled nests of executors. Method: a lookup moves its entry to the
-//! younger generation. When the younger generation is full, the older one is dropped and the
-//! younger one takes its place. Therefore the last 512 different keys are always found.
+//! Role: holds plans, and the compiled nests of executors.
+//! Method: a lookup moves its entry to the younger generation. When the younger generation is full,
+//! the older one is dropped and the younger one takes its place. Therefore the last 512 different
+//! keys are always found.
 
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -106,7 +107,7 @@ mod tests {
             assert_eq!(get(0), (0, key + 1));
         }
         assert_eq!(get(1), (2, 3 * GENERATION + 1));
-        let refused: Result<_, &str> = kept.get(99_999, |_| Err("no"));
-        assert_eq!(refused.unwrap_err(), "no");
+        let rejected: Result<_, &str> = kept.get(99_999, |_| Err("no"));
+        assert_eq!(rejected.unwrap_err(), "no");
     }
 }

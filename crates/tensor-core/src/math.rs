@@ -121,7 +121,7 @@ pub trait Math: Float {
 
     /// Returns `exp(x) − 1` without cancellation near 0; the sign of a zero is kept.
     ///
-    /// Accuracy: f32 within 0.505 ulp, f64 as the standard library.
+    /// Accuracy: f32 within 0.505 ulp; f64 has the accuracy of the standard library.
     #[must_use]
     fn exp_m1(x: Self) -> Self;
 
@@ -133,7 +133,7 @@ pub trait Math: Float {
 
     /// Returns `ln(1 + x)` without the rounding of the sum; the sign of a zero is kept.
     ///
-    /// Accuracy: f32 within 0.501 ulp, f64 as the standard library.
+    /// Accuracy: f32 within 0.501 ulp; f64 has the accuracy of the standard library.
     #[must_use]
     fn ln_1p(x: Self) -> Self;
 
@@ -152,28 +152,28 @@ pub trait Math: Float {
 
     /// Returns the error function `2/√π ∫₀ˣ exp(−t²) dt`; the sign of a zero is kept.
     ///
-    /// Accuracy: f32 within 1.15 ulp, f64 as the crate `libm`.
+    /// Accuracy: f32 within 1.15 ulp; f64 has the accuracy of the crate `libm`.
     #[must_use]
     fn erf(x: Self) -> Self;
 
     /// Returns the complementary error function `1 − erf(x)`, without cancellation where the result
     /// is close to 0.
     ///
-    /// Accuracy: f32 within 0.502 ulp, f64 as the crate `libm`.
+    /// Accuracy: f32 within 0.502 ulp; f64 has the accuracy of the crate `libm`.
     #[must_use]
     fn erfc(x: Self) -> Self;
 
     /// Returns the sine of `x` radians; NaN for an infinity.
     ///
     /// Accuracy: f32 within 0.88 ulp, for `x` of any magnitude; f64 within 0.90 ulp for
-    /// |x| < 2^30, and as the standard library beyond.
+    /// |x| < 2^30, and with the accuracy of the standard library beyond.
     #[must_use]
     fn sin(x: Self) -> Self;
 
     /// Returns the cosine of `x` radians; NaN for an infinity.
     ///
     /// Accuracy: f32 within 0.88 ulp, for `x` of any magnitude; f64 within 0.90 ulp for
-    /// |x| < 2^30, and as the standard library beyond.
+    /// |x| < 2^30, and with the accuracy of the standard library beyond.
     #[must_use]
     fn cos(x: Self) -> Self;
 

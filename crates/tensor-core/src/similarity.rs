@@ -42,6 +42,7 @@ use crate::error::Error;
 use crate::exec::{Executor, Pending};
 use crate::ir::WORD_BITS;
 use crate::jit::{Compiled, jit};
+use crate::shape::element_count;
 use crate::tensor::Tensor;
 
 mod sink;
@@ -124,8 +125,8 @@ impl Similarity {
     /// Transfers the columns of `x`, an `[n, d]` matrix of f32, to an executor.
     ///
     /// # Errors
-    /// [`Error::MatrixExpected`] if `x` is not a matrix of f32; any error of computing `x` or of
-    /// the executor.
+    /// [`Error::MatrixExpected`] if `x` is not a matrix of f32; [`Error::TooLarge`] if the number
+    /// of results exceeds `isize::MAX`; any error of computing `x` or of the executor.
     pub fn columns<'e>(
         &self,
         executor: &'e dyn Executor,
@@ -139,6 +140,8 @@ impl Similarity {
                 dtype,
             });
         };
+        // A matrix without rows has columns that take no memory, so their number may be huge.
+        element_count("all_pairs", &[n_cols, n_cols])?;
         let elements = match x.storage() {
             Some(_) => x.to_host::<f32>()?,
             None => x.eval::<f32>(executor)?,
@@ -149,18 +152,7 @@ impl Similarity {
         };
         // A tile is not larger than the number of columns, padded to whole words.
         let side = self.side.min(n_cols.next_multiple_of(WORD_BITS)).max(1);
-        let n_blocks = n_cols.div_ceil(side);
-        let mut blocks = Vec::new();
-        // A matrix without rows may have any number of columns.
-        blocks.try_reserve_exact(n_blocks).map_err(|_| {
-            let limit = isize::MAX.cast_unsigned();
-            let (operation, shape) = ("all_pairs", vec![n_cols, n_cols]);
-            Error::TooLarge {
-                operation,
-                shape,
-                limit,
-            }
-        })?;
+        let mut blocks = Vec::with_capacity(n_cols.div_ceil(side));
         for first in (0..n_cols).step_by(side) {
             let size = side.min(n_cols - first);
             let shape = [n_rows, size.next_multiple_of(WORD_BITS)];
@@ -357,16 +349,19 @@ mod tests {
 
     #[test]
     fn too_many_columns_without_rows_are_an_error() {
-        let x = Tensor::zeros(&[0, 1 << 60], DType::F32);
         let host = Host::new();
-        let error = Similarity::within(0.5).columns(&host, &x).err();
-        assert!(matches!(
-            error.unwrap().root(),
-            Error::TooLarge {
-                operation: "all_pairs",
-                ..
-            }
-        ));
+        // The blocks of 2^32 columns fit into memory, but the number of pairs is 2^64.
+        for n_cols in [1 << 32, 1 << 42, 1 << 60] {
+            let x = Tensor::zeros(&[0, n_cols], DType::F32);
+            let error = Similarity::within(0.5).columns(&host, &x).err();
+            assert!(matches!(
+                error.unwrap().root(),
+                Error::TooLarge {
+                    operation: "all_pairs",
+                    ..
+                }
+            ));
+        }
     }
 
     #[test]
@@ -460,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_matrix_of_floats_is_refused_and_an_empty_one_is_nothing() {
+    fn only_matrices_of_floats_are_accepted_and_an_empty_one_has_no_pairs() {
         let host = Host::new();
         let mut count = PairCount::default();
         for x in [Tensor::arange(4), Tensor::arange(4).reshape(&[2, 2])] {

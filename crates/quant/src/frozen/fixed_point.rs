@@ -194,7 +194,7 @@ fn fix_bits(
             .iter()
             .flat_map(|u| weight_basis.iter().map(move |v| u * v))
             .collect();
-        // Not the weights in f32, whose rounding may be many units.
+        // The exact weights are used, because the rounding of a weight to f32 may be many units.
         let codes = &codes[output * per_output..][..per_output];
         let weights: Vec<f64> = codes.iter().map(|&code| signs.weight(code)).collect();
         let offsets = offsets(layer, levels, border, &weights, output);
@@ -499,6 +499,35 @@ fn rounded_to_i32(x: f64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::window::Window;
+
+    #[test]
+    fn offsets_are_computed_from_weights_that_are_not_rounded() {
+        // In f32, 1 + 3e-8 is 1 and 1 - 3e-8 is 1 - 2^-24, which are 31 units away.
+        let signs = LevelSet::signs(&[1.0, 3e-8]);
+        let bits = LevelSet::bits(&[2.0, 6e-8]).and_then(|set| set.with_offset(-1.0));
+        for set in [signs.unwrap(), bits.unwrap()] {
+            let basis: Vec<f64> = set.basis().iter().map(|&v| f64::from(v)).collect();
+            for code in 0..4 {
+                let terms = basis.iter().enumerate();
+                let terms = terms.map(|(q, v)| set.alphabet().factor_of(code, q) * v);
+                let weight = f64::from(set.offset()) + terms.sum::<f64>();
+                let weights = Weights::Levels {
+                    quantizer: Quantizer::new(vec![set.clone()]).unwrap(),
+                    codes: vec![code],
+                };
+                let layer = Layer::new("sum", 1, Window::new([1, 1]), weights);
+                let input = LevelSet::bits(&[1.0]).unwrap().with_offset(1000.0).unwrap();
+                let levels = Levels::of_activation(&input, 1, Packing::Bits);
+                let border = Border::new(&layer.window, [1, 1], [1, 1]);
+                let fixed = fix(&layer, [1, 1, 1], &levels, &border, false).unwrap();
+                // The input bit is 0, so the sum is the offset, which is rounded once.
+                let exact = 1000.0 * weight / f64::from(fixed.units[0]);
+                let error = (f64::from(fixed.offsets[0]) - exact).abs();
+                assert!(error <= 0.5, "{set:?}, code {code}: {error} units");
+            }
+        }
+    }
 
     #[test]
     fn rounding_may_take_half_of_the_range_of_a_sum() {

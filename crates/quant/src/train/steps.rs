@@ -446,3 +446,45 @@ fn in_program(error: Error) -> tensor_core::Error {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tensor_core::Host;
+    use tensor_core::optim::Sgd;
+
+    use super::*;
+
+    /// The square of the only parameter, with one checked layer.
+    struct Square;
+
+    impl Model for Square {
+        fn loss(&self, parameters: &[Tensor], _: &[Tensor], _: &[Tensor]) -> Result<Loss> {
+            let loss = parameters[0].square();
+            Ok(Loss {
+                are_finite: vec![loss.abs().lt(f32::INFINITY)],
+                loss,
+                state: vec![],
+            })
+        }
+
+        fn checked_layers(&self) -> Vec<String> {
+            vec!["square".to_owned()]
+        }
+    }
+
+    #[test]
+    fn flags_of_shards_are_not_divided() {
+        let optimizer = || -> SharedOptimizer { Box::new(Sgd::new(0.1).unwrap()) };
+        let parameters = vec![Tensor::scalar(1.0_f32)];
+        let steps = Steps::new(Square, [optimizer(), optimizer()], parameters, vec![]).unwrap();
+        let [_, update] = &steps.in_shards;
+        // With a count of 0, a flag that is a quotient is NaN on every executor.
+        let [rate, n_shards, gradient] = [0.5_f32, 0.0, 2.0].map(Tensor::scalar);
+        let report = Tensor::from_vec(&[2], vec![3.0_f32, 0.0]);
+        let values = steps.parameters().iter().chain(steps.optimizer_state());
+        let args = values.chain([&rate, &n_shards, &report, &gradient]);
+        let next = update.function()(&args.cloned().collect::<Vec<_>>()).unwrap();
+        let report = next[0].eval::<f32>(&Host::new()).unwrap();
+        assert_eq!(report[1].to_bits(), 1.0_f32.to_bits());
+    }
+}

@@ -65,6 +65,6 @@ fn what_does_not_fit_names_its_position() {
     assert_eq!(quantizer.quantize(&[]).unwrap(), (vec![], 0));
     assert_eq!(
         message(quantizer.dequantize(&[0, 1, 3, 2]).unwrap_err()),
-        "Quantizer::dequantize: element 3 has code 2, which is not valid here"
+        "Quantizer::dequantize: element 3 has code 2 (expected a code of the level set)"
     );
 }

@@ -206,6 +206,14 @@ fn constants_and_zeros_have_a_fit() {
             .fit_from(&sample, &[f64::NAN], 0.0)
             .is_err()
     );
+    assert_eq!(
+        Qem::signs(1)
+            .unwrap()
+            .step(&sample, &[1.0], 0.5)
+            .unwrap_err()
+            .to_string(),
+        "Qem::step: offset is 0.5 (expected 0 unless the fit is affine)"
+    );
 }
 
 #[test]
@@ -245,7 +253,7 @@ fn data() -> impl Strategy<Value = Vec<f32>> {
     ]
 }
 
-/// Which kind of levels a configuration fits.
+/// The kind of levels that a configuration fits: `[has_signs, is_affine, is_uniform]`.
 type Kind = [bool; 3];
 
 /// Returns a configuration: with signs or bits, affine or not, uniform or not.

@@ -214,7 +214,7 @@ fn ternary_has_three_levels() {
     );
     assert_eq!(
         levels.dequantize(&[0, 2]).unwrap_err().to_string(),
-        "LevelSet::dequantize: element 1 has code 2, which is not valid here"
+        "LevelSet::dequantize: element 1 has code 2 (expected a code of the level set)"
     );
 }
 
@@ -260,6 +260,23 @@ fn wrong_bases_are_errors() {
         message(LevelSet::uniform(2, -1.0)),
         "LevelSet::uniform: step is -1 (expected a positive finite number)"
     );
+    let least = f32::from_bits(1);
+    let value = f64::from(least);
+    let expected = "expected a number whose half is not 0 in f32";
+    assert_eq!(
+        message(LevelSet::uniform(2, least)),
+        format!("LevelSet::uniform: step is {value} ({expected})")
+    );
+    assert_eq!(
+        message(LevelSet::ternary(least)),
+        format!("LevelSet::ternary: scale is {value} ({expected})")
+    );
+    let levels = LevelSet::uniform_from_zero(1, least).unwrap();
+    assert_close(levels.levels(), [0.0, least], Tolerance::exact());
+    assert_eq!(
+        message(LevelSet::uniform_from_zero(2, 0.0)),
+        "LevelSet::uniform_from_zero: step is 0 (expected a positive finite number)"
+    );
     assert!(LevelSet::binary(0.0).is_err());
     assert!(LevelSet::ternary(INFINITY).is_err());
     let levels = LevelSet::signs(&[1.0]).unwrap();
@@ -295,6 +312,15 @@ fn abc_has_the_published_factors() {
     assert_eq!(
         codes,
         [0b000, 0b100, 0b100, 0b100, 0b110, 0b110, 0b110, 0b111]
+    );
+    // A threshold that overflows f32.
+    let beyond = Abc {
+        thresholds: vec![1e300, 0.0, -1.0],
+        ..three
+    };
+    assert_eq!(
+        beyond.level_set().unwrap_err().to_string(),
+        "Abc::level_set: threshold is inf (expected a finite number)"
     );
     assert_eq!(
         abc(&Sample::new(&[3.0; 9]).unwrap(), 2, false)

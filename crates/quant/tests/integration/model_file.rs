@@ -365,6 +365,22 @@ fn check_tensors(path: &PathBuf, packing: Packing) {
 }
 
 #[test]
+fn an_error_of_a_layers_tensor_names_the_path_once() {
+    let path = file("path");
+    network(Packing::Bits).write(&path).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    // The largest elements are first in a file, so a bool is the last.
+    *bytes.last_mut().unwrap() = 2;
+    fs::write(&path, bytes).unwrap();
+    let error = FrozenNetwork::read(&path).unwrap_err();
+    fs::remove_file(&path).unwrap();
+    assert!(matches!(error, Error::Layer { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("layer.2.is_flipped"), "{text}");
+    assert_eq!(text.matches(path.to_str().unwrap()).count(), 1, "{text}");
+}
+
+#[test]
 fn a_truncated_or_damaged_file_never_panics() {
     let path = file("damaged");
     for packing in PACKINGS {

@@ -6,9 +6,10 @@
 //! Layout: `\x93NUMPY`, two bytes of version, the length of the header, the header, the elements.
 //! The header is a Python dictionary with three keys, for which a small parser is part of this
 //! module; existing crates depend on a Python parser.
-//! Source: NumPy Enhancement Proposal 1. Memory: reading takes the size of the tensor, and half of
-//! this size in addition for a moment when a quarter has arrived; for column-major order twice the
-//! size. Writing takes 64 KiB in addition to the tensor.
+//! Source: NumPy Enhancement Proposal 1.
+//! Memory: reading takes the size of the tensor, and half of this size in addition for a moment
+//! when a quarter has arrived; for column-major order twice the size. Writing takes 64 KiB in
+//! addition to the tensor.
 //! Limits: structured types, complex numbers, strings and dates are not supported; convert them
 //! with `astype` first. At most [`MAX_RANK`](crate::shape::MAX_RANK) axes.
 

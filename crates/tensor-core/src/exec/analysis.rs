@@ -670,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_in_the_place_of_a_sure_infinity_is_refused() {
+    fn a_number_in_the_place_of_a_sure_infinity_is_rejected() {
         let x = Tensor::from_vec(&[3], vec![1000.0_f32, 1e30, 88.8]);
         for (tensor, at) in [(x.exp(), 0), (&x * 1e30, 1), (&x * 1e30 + 1.0, 1)] {
             let (plan, data) = Plan::new(&[&tensor], &Reference.target()).unwrap();

@@ -1,11 +1,12 @@
 //! The simplification of guards.
 //!
 //! Role: guards are conditions on loads. Padding a view of a padded array accumulates guards;
-//! executors only receive guards that no other guard implies. Method: guards whose maps have the
-//! same direction (the strides divided by their greatest common divisor) are intervals on one line.
-//! Their intersection is one interval on this line; the positions that the loops reach are another.
-//! If the loops stay inside the guards' interval, no guard is needed. If the intervals do not
-//! overlap, the guards hold nowhere. Otherwise one guard remains.
+//! executors only receive guards that no other guard implies.
+//! Method: guards whose maps have the same direction (the strides divided by their greatest common
+//! divisor) are intervals on one line. Their intersection is one interval on this line; the
+//! positions that the loops reach are another. If the loops stay inside the guards' interval, no
+//! guard is needed. If the intervals do not overlap, the guards hold nowhere. Otherwise one guard
+//! remains.
 //!
 //! ```text
 //! position   0  1  2  3  4  5  6  7  8

@@ -1,8 +1,9 @@
 //! The choice between storing a result in memory and computing it again wherever it is read.
 //!
-//! Role: the cost rule of `lower`. Method: computing an element again is cheap as long as it costs
-//! less than writing and reading the element. The number of evaluations is estimated twice. Before
-//! the readers of a node are planned, `reads` provides the views through which they read the node
+//! Role: the cost rule of `lower`.
+//! Method: computing an element again is cheap as long as it costs less than writing and reading
+//! the element. The number of evaluations is estimated twice. Before the readers of a node are
+//! planned, `reads` provides the views through which they read the node
 //! ([`Demand`](super::reads::Demand)): elements that a stencil reads at four places would be
 //! computed four times, and sixteen times in the next application of the stencil. The operands of a
 //! fold over pairs cost one read for each tile of pairs if they are stored. After the steps exist,

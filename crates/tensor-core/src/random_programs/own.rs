@@ -259,7 +259,7 @@ fn a_value_that_is_folded_and_read_by_another_fold_is_kept_for_it() {
 }
 
 #[test]
-fn what_stands_beside_a_reduction_of_nothing_is_still_read() {
+fn operands_next_to_an_empty_reduction_are_still_read() {
     let empty = Tensor::from_vec(&[0, 2, 0, 1], Vec::<f32>::new());
     let beside = Tensor::from_vec(&[1], vec![-1.0_f32]);
     let sums = (-empty).sum(Axes::keepdims([0, 2, 3]));

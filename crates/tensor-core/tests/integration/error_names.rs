@@ -17,7 +17,7 @@ fn name(tensor: &Tensor) -> String {
 }
 
 #[test]
-fn an_operation_made_of_others_gives_its_own_name() {
+fn errors_of_a_composed_operation_contain_its_own_name() {
     let x = Tensor::from_array(array![[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let (i, b) = (x.cast(DType::I32), x.gt(0));
     let half = x.cast(DType::F16);
@@ -162,7 +162,7 @@ fn what_went_wrong_before_keeps_its_name_and_its_line() {
 }
 
 #[test]
-fn shapes_and_types_are_told_in_the_callers_order() {
+fn shapes_and_types_are_reported_in_the_callers_order() {
     let x = Tensor::from_array(array![[1.0_f32, 2.0]]);
     let y = Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
     assert_eq!(

@@ -474,7 +474,7 @@ fn numpy_gives_the_same() {
 
 /// Asserts that every executor rejects a tensor with an error of this name.
 #[track_caller]
-fn assert_refused(tensor: &Tensor, expected: &str) {
+fn assert_rejected(tensor: &Tensor, expected: &str) {
     for executor in executors() {
         assert_eq!(refusal(tensor, executor.as_ref()), expected);
     }
@@ -497,32 +497,32 @@ fn two_types_meet_only_after_a_cast() {
         Tensor::from_array(array![1, 2]),
         Tensor::from_array(array![0.5_f32, 0.5]),
     );
-    assert_refused(&(&i + &f), "DTypeMismatch");
-    assert_refused(&f.gt(f.cast(DType::F64)), "DTypeMismatch");
-    assert_refused(&i.matmul(&f), "DTypeMismatch");
-    assert_refused(&Tensor::concat(&[&i, &f], 0), "DTypeMismatch");
+    assert_rejected(&(&i + &f), "DTypeMismatch");
+    assert_rejected(&f.gt(f.cast(DType::F64)), "DTypeMismatch");
+    assert_rejected(&i.matmul(&f), "DTypeMismatch");
+    assert_rejected(&Tensor::concat(&[&i, &f], 0), "DTypeMismatch");
     assert_gives(&(i.cast(DType::F32) + &f), [1.5_f32, 2.5]);
 }
 
 #[test]
-fn a_number_takes_the_type_of_the_tensor_or_is_refused() {
+fn a_number_takes_the_type_of_the_tensor_or_is_rejected() {
     let (i, u) = (
         Tensor::from_array(array![1, 2]),
         Tensor::from_array(array![1_u32, 2]),
     );
     assert_gives(&(&u * 2), [2_u32, 4]);
     assert_gives(&(2 * i.cast(DType::F32)), [2.0_f32, 4.0]);
-    assert_refused(&(&i + 0.5), "Unrepresentable");
-    assert_refused(&(&u + -1), "Unrepresentable");
-    assert_refused(&i.eq(true), "Unrepresentable");
-    assert_refused(&i.maximum(u32::MAX), "Unrepresentable");
+    assert_rejected(&(&i + 0.5), "Unrepresentable");
+    assert_rejected(&(&u + -1), "Unrepresentable");
+    assert_rejected(&i.eq(true), "Unrepresentable");
+    assert_rejected(&i.maximum(u32::MAX), "Unrepresentable");
 }
 
 #[test]
-fn functions_of_real_numbers_are_refused_on_integers() {
+fn functions_of_real_numbers_are_rejected_on_integers() {
     let i = Tensor::from_array(array![4, 9]);
-    assert_refused(&(&i / 2), "DTypeUnsupported");
-    for refused in [
+    assert_rejected(&(&i / 2), "DTypeUnsupported");
+    for rejected in [
         i.sqrt(),
         i.exp(),
         i.recip(),
@@ -531,7 +531,7 @@ fn functions_of_real_numbers_are_refused_on_integers() {
         i.is_nan(),
         i.softmax(0),
     ] {
-        assert_refused(&refused, "DTypeUnsupported");
+        assert_rejected(&rejected, "DTypeUnsupported");
     }
     assert_gives(&i.floor_div(2), [2, 4]);
 }
@@ -539,15 +539,15 @@ fn functions_of_real_numbers_are_refused_on_integers() {
 #[test]
 fn unsigned_integers_have_no_sign_to_change() {
     let u = Tensor::from_array(array![1_u32]);
-    assert_refused(&-&u, "DTypeUnsupported");
-    assert_refused(&u.abs(), "DTypeUnsupported");
+    assert_rejected(&-&u, "DTypeUnsupported");
+    assert_rejected(&u.abs(), "DTypeUnsupported");
     assert_gives(&(0 - &u), [u32::MAX]);
 }
 
 #[test]
 fn truth_values_are_no_numbers_until_they_are_counted() {
     let b = Tensor::from_array(array![true, false, true]);
-    for refused in [
+    for rejected in [
         &b + &b,
         &b * &b,
         b.maximum(&b),
@@ -557,21 +557,21 @@ fn truth_values_are_no_numbers_until_they_are_counted() {
         b.lt(&b),
         b.matmul(&b),
     ] {
-        assert_refused(&refused, "DTypeUnsupported");
+        assert_rejected(&rejected, "DTypeUnsupported");
     }
     assert_gives(&b.sum(..), [2_u32]);
     assert_gives(&b.mean(..), [2.0_f32 / 3.0]);
     let f = Tensor::from_array(array![1.0_f32, f32::NAN]);
-    assert_refused(&f.all(..), "DTypeUnsupported");
-    assert_refused(&f.and(&f), "DTypeUnsupported");
+    assert_rejected(&f.all(..), "DTypeUnsupported");
+    assert_rejected(&f.and(&f), "DTypeUnsupported");
     assert_gives(&f.count(..), [2_u32]);
 }
 
 #[test]
 fn half_precision_is_stored_and_converted_only() {
     let h = Tensor::from_array(array![f16::ONE, f16::NEG_ONE]);
-    for refused in [&h + &h, h.exp(), h.eq(&h), h.sum(..), h.max(..), h.mean(..)] {
-        assert_refused(&refused, "DTypeUnsupported");
+    for rejected in [&h + &h, h.exp(), h.eq(&h), h.sum(..), h.max(..), h.mean(..)] {
+        assert_rejected(&rejected, "DTypeUnsupported");
     }
     assert_gives(&h.flip(0).cast(DType::F32), [-1.0_f32, 1.0]);
 }
@@ -627,6 +627,6 @@ fn the_oracle_adds_floats_in_f64() {
 
 #[test]
 fn nothing_is_not_joined() {
-    assert_refused(&Tensor::concat(&[], 0), "ConcatMismatch");
-    assert_refused(&Tensor::stack(&[], 0), "ConcatMismatch");
+    assert_rejected(&Tensor::concat(&[], 0), "ConcatMismatch");
+    assert_rejected(&Tensor::stack(&[], 0), "ConcatMismatch");
 }

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_told_by_their_marks_and_names() {
+    fn types_are_parsed_from_their_marks_and_names() {
         let other = |name: &str| FileType::Other(name.into());
         for (descr, expected) in [
             ("<i8", (ByteOrder::Little, FileType::I64)),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn more_axes_than_a_tensor_has_are_refused() {
+    fn more_axes_than_a_tensor_has_are_rejected() {
         let text = |rank: usize| {
             let sizes = "1,".repeat(rank);
             format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({sizes})}}")

@@ -534,8 +534,8 @@ mod tests {
         let sum = |elements: &[f32]| of_fold(Reduce::Sum, elements, elements.iter().sum());
         let [below, above] = [f32::powi(2.0, -12), f32::powi(2.0, -10)];
         assert!(f64::from(2.0 * below) == CLEARLY / 2.0 && f64::from(above) == CLEARLY);
-        // An infinite element needs room for the terms of the other sign: half of the range, or half
-        // of the margin if the element is an overflowed product.
+        // An infinite element needs room for the terms of the other sign: half of the range, or
+        // half of the margin if the element is an overflowed product.
         assert_eq!(sum(&[INF, -0.4 * MAX]), 0.0);
         assert_eq!(sum(&[INF, -0.6 * MAX]), OPEN);
         let with_product = |other: f32| {

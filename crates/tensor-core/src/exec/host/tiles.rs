@@ -7,11 +7,11 @@
 //! (`kernel`) by one of many functions (`reducer`). Tables contain the distances between terms,
 //! rows and lanes, so no windows are stored (`fold`). A factor that cannot be read in place is
 //! copied once (`operand`). The output is divided into pieces, one task each (`piece`), and the
-//! operations after the reduction are computed piece by piece. Symmetry: if the result is a
-//! symmetric matrix of at least 64 rows without a later operation, such as the distances of all
-//! pairs of points, only the elements on and right of the diagonal blocks are computed; the others
-//! are copied (`mirror`). Padding: in sums of products of floats, terms that are padding are left
-//! out (`padding`).
+//! operations after the reduction are computed piece by piece.
+//! Symmetry: if the result is a symmetric matrix of at least 64 rows without a later operation,
+//! such as the distances of all pairs of points, only the elements on and right of the diagonal
+//! blocks are computed; the others are copied (`mirror`).
+//! Padding: in sums of products of floats, terms that are padding are left out (`padding`).
 //! Accuracy: each sum adds its terms in order, in blocks of a fixed length. Its bits depend neither
 //! on tiles nor on pieces. The error is at most that of [`crate::gemm`].
 
