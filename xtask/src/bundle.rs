@@ -15,8 +15,8 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::workspace::Workspace;
-use crate::{artifact, commit, data, mpi, process, program};
-use tool_io::output;
+use crate::{artifact, data, mpi, process, program};
+use tool_io::{commit, output};
 
 /// Maximum size of a bundle, all files together, in bytes.
 const LIMIT_BYTES: u64 = 100_000_000;

@@ -27,9 +27,8 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, value_parser};
 use serde_json::{Map, Value, json};
-use tool_io::{TemporaryFolder, exit, output};
+use tool_io::{TemporaryFolder, commit, exit, output};
 
-use crate::commit;
 use crate::lock::Lock;
 use crate::process::{self, Finished, Interrupted, OutputLine, nightly, spinner, tail};
 use crate::record::{self, Record};

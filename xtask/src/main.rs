@@ -19,9 +19,6 @@ mod bench;
 mod browser;
 mod bundle;
 mod codegen;
-// `harness` links the graphics drivers, so this program compiles its rule instead of using it.
-#[path = "../../crates/harness/src/machine/commit.rs"]
-mod commit;
 mod completions;
 mod cpu;
 mod data;

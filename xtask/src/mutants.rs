@@ -34,8 +34,8 @@ use crate::matrix_driver::{self, MatrixDriver};
 use crate::process::{self, OutputLine, spinner, tail};
 use crate::record::{self, Record};
 use crate::workspace::Workspace;
-use crate::{adapters, commit, libtest};
-use tool_io::{exit, output};
+use crate::{adapters, libtest};
+use tool_io::{commit, exit, output};
 
 mod sites;
 mod tree;

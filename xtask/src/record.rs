@@ -12,10 +12,10 @@ use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Map, Value, json};
-use tool_io::{check_replaceable, replace_file};
+use tool_io::{check_replaceable, commit, replace_file};
 
 use crate::workspace::Workspace;
-use crate::{commit, cpu, process};
+use crate::{cpu, process};
 
 /// Version of the form of all records.
 const SCHEMA: u32 = 1;

@@ -12,17 +12,15 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use tool_io::exit;
+use tool_io::{commit, exit, output};
 
 use crate::adapters::{self, Absence};
-use crate::commit;
 use crate::data;
 use crate::mpi;
 use crate::process;
 use crate::record::{self, Record};
 use crate::web;
 use crate::workspace::Workspace;
-use tool_io::output;
 
 mod api;
 mod claims;

@@ -152,8 +152,8 @@ fn bench(options: &Bench) -> Result<ExitCode> {
     })
 }
 
-/// Copies a record into the folder of the records that are kept, unless the run was interrupted;
-/// returns the path of the copy, or the reason why there is none.
+/// Copies a record into a folder, unless the run was interrupted; returns the path of the copy, or
+/// the reason why there is none.
 fn copy(record: &Record, folder: &Path, is_interrupted: bool) -> Result<String> {
     if is_interrupted {
         return Ok("none, because the run was interrupted".to_owned());
@@ -333,7 +333,7 @@ mod tests {
     use tool_io::TemporaryFolder;
 
     #[test]
-    fn an_interrupted_run_is_not_kept() {
+    fn an_interrupted_run_is_not_copied() {
         let place = TemporaryFolder::create(&std::env::temp_dir(), "bench-copy").unwrap();
         let folder = place.path().join("record");
         let record = Record::default();

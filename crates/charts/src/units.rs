@@ -132,6 +132,12 @@ pub fn split_prefix(unit: &str) -> (f64, &str) {
     (1.0, unit)
 }
 
+/// Formats the ends of an interval: `1.37–1.43`.
+#[must_use]
+pub fn range([low, high]: [f64; 2]) -> String {
+    format!("{}–{}", digits(low), digits(high))
+}
+
 /// Formats a number with at least three significant digits, in plain notation between 0.001 and 10⁶
 /// with all digits before the decimal point.
 #[must_use]

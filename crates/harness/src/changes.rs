@@ -201,10 +201,9 @@ impl fmt::Display for Changes {
         )?;
         for (name, row) in names.iter().zip(&self.rows) {
             let [before, after] = row.seconds.map(units::seconds);
-            let interval = row.interval.map_or_else(
-                || "unknown".to_owned(),
-                |[low, high]| format!("{}–{}", units::digits(low), units::digits(high)),
-            );
+            let interval = row
+                .interval
+                .map_or_else(|| "unknown".to_owned(), units::range);
             let decision = match row.decision() {
                 Decision::Undecided => "",
                 Decision::Faster => "  faster",

@@ -9,7 +9,7 @@
 //! against several variants is one line with all comparisons. Times of a line that did a part of
 //! the work are scaled to the whole, and the line is marked as scaled.
 
-use crate::record::{AdapterPeaks, Check, Machine, Record, RivalTiming, Row};
+use crate::record::{AdapterPeaks, Check, Machine, Record, RivalTiming, Row, Timer};
 use charts::units;
 use charts::{Figure, Ink};
 
@@ -42,6 +42,9 @@ pub struct Contestant {
     pub check: Check,
     /// Median, first and third quartile, in seconds, for the whole work.
     pub time: Option<[f64; 3]>,
+    /// Median time by the host's clock, in seconds, for the whole work; absent if only the device's
+    /// timer measured the work.
+    pub wall_s: Option<f64>,
     /// Whether the line did a part of the work, and its times are scaled to the whole.
     pub is_scaled: bool,
     /// Median time of each round, in seconds, for the whole work; empty if it was timed once.
@@ -142,26 +145,19 @@ impl Contestant {
         });
         joined(joined(outcome, &accuracy), &self.note)
     }
-
-    /// Returns the sort key for speed: work per second, or runs per second if no rate is known.
-    fn speed(&self) -> Option<f64> {
-        self.rate
-            .or_else(|| self.time.map(|[median, ..]| 1.0 / median))
-    }
 }
 
 impl Comparison {
-    /// Returns the variant of this project with the highest rate that passed its check. Rates of
-    /// variants on an adapter are by the timer of the device.
+    /// Returns the variant of this project that passed its check and is the fastest by the host's
+    /// clock, with its time in seconds.
     #[must_use]
-    pub fn our_fastest(&self) -> Option<&Contestant> {
+    pub fn our_fastest(&self) -> Option<(f64, &Contestant)> {
         let contestants = self.contestants.iter();
         let passed =
             contestants.filter(|line| line.place != Place::Rival && line.check == Check::Ok);
         passed
-            .filter_map(|line| Some((line.speed()?, line)))
-            .max_by(|(one, _), (other, _)| one.total_cmp(other))
-            .map(|(_, line)| line)
+            .filter_map(|line| Some((line.wall_s?, line)))
+            .min_by(|(one, _), (other, _)| one.total_cmp(other))
     }
 }
 
@@ -244,6 +240,11 @@ fn our_line(row: &Row) -> Contestant {
         place: row.adapter.clone().map_or(Place::Cpu, Place::Adapter),
         check: row.check.clone(),
         time: interval([row.median_s, row.low_s, row.high_s], share),
+        wall_s: positive(match row.timer {
+            Timer::Wall => row.median_s,
+            _ => row.wall_s,
+        })
+        .map(|median| row.of_whole(median)),
         is_scaled: row.share_of_work.is_some(),
         rounds: row.whole_rounds_s(),
         first_call_s: positive(row.first_call_s),
@@ -274,6 +275,7 @@ fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Contestant {
         place: Place::Rival,
         check: timing.check.clone(),
         time: interval([timing.median_s, timing.low_s, timing.high_s], share),
+        wall_s: positive(timing.median_s).map(|median| median / share),
         is_scaled: timing.share_of_work.is_some(),
         rounds: timing.rounds_s.iter().map(|round| round / share).collect(),
         first_call_s: positive(timing.first_call_s),
@@ -299,7 +301,7 @@ fn comparison(executor: &str, timing: &RivalTiming) -> String {
     };
     let interval = positive(timing.low).zip(positive(timing.high));
     let interval = interval.map_or(String::new(), |(low, high)| {
-        format!(" ({}–{})", units::digits(low), units::digits(high))
+        format!(" ({})", units::range([low, high]))
     });
     format!(
         "{executor} runs at {} its speed{interval}",
@@ -428,12 +430,12 @@ mod tests {
         let comparison = |check: Check| {
             let failed = Row {
                 check,
-                rate: Some(9.0),
+                median_s: Some(1.0),
                 executor: "wrong".into(),
                 ..Row::default()
             };
             let passed = Row {
-                rate: Some(1.0),
+                median_s: Some(9.0),
                 check: Check::Ok,
                 executor: "right".into(),
                 ..Row::default()
@@ -444,14 +446,9 @@ mod tests {
             })
             .remove(0)
         };
-        assert_eq!(
-            comparison(Check::Failed("off".into()))
-                .our_fastest()
-                .unwrap()
-                .name,
-            "right"
-        );
-        assert_eq!(comparison(Check::Ok).our_fastest().unwrap().name, "wrong");
+        let fastest = |check| comparison(check).our_fastest().unwrap().1.name.clone();
+        assert_eq!(fastest(Check::Failed("off".into())), "right");
+        assert_eq!(fastest(Check::Ok), "wrong");
     }
 
     #[test]

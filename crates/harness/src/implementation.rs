@@ -206,6 +206,8 @@ pub enum Work {
     Values(f64),
     /// Games that are solved or evaluated.
     Games(f64),
+    /// Images that a network classifies.
+    Images(f64),
     /// Iterations of a learning algorithm.
     Iterations(f64),
     /// Products of one bit and another, each with the addition of the result.
@@ -220,6 +222,7 @@ impl Work {
             Self::Operations(amount)
             | Self::Values(amount)
             | Self::Games(amount)
+            | Self::Images(amount)
             | Self::Iterations(amount)
             | Self::BitProducts(amount) => amount,
         }
@@ -232,6 +235,7 @@ impl Work {
             Self::Operations(amount) => Self::Operations(share * amount),
             Self::Values(amount) => Self::Values(share * amount),
             Self::Games(amount) => Self::Games(share * amount),
+            Self::Images(amount) => Self::Images(share * amount),
             Self::Iterations(amount) => Self::Iterations(share * amount),
             Self::BitProducts(amount) => Self::BitProducts(share * amount),
         }
@@ -242,7 +246,7 @@ impl Work {
     pub fn operations(self) -> Option<f64> {
         match self {
             Self::Operations(amount) => Some(amount),
-            Self::Values(_) | Self::Games(_) | Self::Iterations(_) | Self::BitProducts(_) => None,
+            _ => None,
         }
     }
 
@@ -252,19 +256,20 @@ impl Work {
         let unit = match self {
             Self::Operations(_) | Self::BitProducts(_) => 1e9,
             Self::Values(_) => 1e6,
-            Self::Games(_) | Self::Iterations(_) => 1.0,
+            Self::Games(_) | Self::Images(_) | Self::Iterations(_) => 1.0,
         };
         self.amount() / seconds / unit
     }
 
-    /// Returns the unit of [`Work::rate`]: 10⁹ operations or products of bits, 10⁶ values,
-    /// single games or single iterations per second.
+    /// Returns the unit of [`Work::rate`]: 10⁹ operations or products of bits, 10⁶ values, single
+    /// games, images or iterations per second.
     #[must_use]
     pub fn rate_unit(self) -> &'static str {
         match self {
             Self::Operations(_) => FLOP_UNIT,
             Self::Values(_) => "Mvalue/s",
             Self::Games(_) => "games/s",
+            Self::Images(_) => "images/s",
             Self::Iterations(_) => "iterations/s",
             Self::BitProducts(_) => BIT_PRODUCT_UNIT,
         }

@@ -12,10 +12,9 @@ use std::process::{Command, Stdio};
 use std::thread::available_parallelism;
 
 use serde::{Deserialize, Serialize};
+use tool_io::commit;
 
 use crate::record::Machine;
-
-mod commit;
 
 /// Commit and compiler that the program was built from.
 ///

@@ -285,30 +285,29 @@ fn summary(workload: &str, sizes: &[&Comparison], found: &[Speedup<'_>]) -> Stri
 /// Returns the paragraph above a size: our speed-up over the best rival, if there is one, and the
 /// fastest variant.
 ///
-/// The speed-up compares two times by the host's clock. The rate of the fastest variant is by the
-/// timer of its device, so it is not compared with a rival.
+/// All times are by the host's clock, so that variants on a GPU include submission and waiting.
 fn headline(comparison: &Comparison, speedup: Option<&Speedup<'_>>) -> String {
-    let Some(ours) = comparison.our_fastest() else {
-        return "<p>No variant passed its check and was timed.</p>\n".to_owned();
+    let Some((wall_s, ours)) = comparison.our_fastest() else {
+        return "<p>No variant passed its check and was timed by the host's clock.</p>\n"
+            .to_owned();
     };
     let mut text = speedup.map_or_else(String::new, |speedup| format!("{}. ", against(speedup)));
-    let rate = ours
-        .rate
-        .map(|rate| units::rate(rate, &comparison.rate_unit));
-    let shown = rate.or_else(|| ours.time.map(|[median, ..]| units::seconds(median)));
     let _ = write!(
         text,
-        "Fastest variant by the timer of its device: {} on {}, {}",
+        "Fastest variant: {} on {}, {}",
         ours.name,
         ours.place.heading(),
-        shown.unwrap_or_default()
+        units::seconds(wall_s)
     );
-    // The first variant is not compared with itself.
-    if let Some(speedup) = ours.speedup_over_first.filter(|ratio| *ratio != 1.0) {
-        let _ = write!(text, ", {} the first variant", units::times(speedup));
+    // The rate and the share of the peak are by the timer of the variant, if it has its own.
+    let to_wall = ours.time.map_or(1.0, |[median, ..]| median / wall_s);
+    if let Some(rate) = ours.rate {
+        let rate = units::rate(to_wall * rate, &comparison.rate_unit);
+        let _ = write!(text, ", {rate}");
     }
     if let Some(share) = ours.share_of_peak {
-        let _ = write!(text, ", {} of the measured peak", units::percent(share));
+        let share = units::percent(to_wall * share);
+        let _ = write!(text, ", {share} of the measured peak");
     }
     format!("<p>{}.</p>\n", escape(&text))
 }
@@ -324,7 +323,7 @@ fn against(speedup: &Speedup<'_>) -> String {
         interval,
     } = speedup;
     let place = row.adapter.clone().map_or(Place::Cpu, Place::Adapter);
-    let interval = interval.map_or_else(|| "timed once".to_owned(), range);
+    let interval = interval.map_or_else(|| "timed once".to_owned(), units::range);
     format!(
         "{} on {} runs at {} the speed of {} ({interval}): {}",
         row.executor,
@@ -333,11 +332,6 @@ fn against(speedup: &Speedup<'_>) -> String {
         format!("{rival} {}", timing.version).trim(),
         speedup.decision()
     )
-}
-
-/// Returns the ends of an interval, such as `1.37–1.43`.
-fn range([low, high]: [f64; 2]) -> String {
-    format!("{}–{}", units::digits(low), units::digits(high))
 }
 
 /// Returns a figure with its caption; empty if there is nothing to draw.
@@ -452,16 +446,31 @@ mod tests {
             ..row("wgsl", 400.0)
         };
         let wgsl = with_rival(wgsl, torch(0.5, Some([0.4, 0.6])));
-        // No rival is measured in turns with this variant, which is the fastest.
+        // No rival is measured in turns with this variant, which is the fastest by the timer of its
+        // device, and the second by the host's clock.
         let tiles = Row {
             adapter: Some("GPU".into()),
+            timer: Timer::GpuPass,
+            wall_s: Some(1.0 / 200.0),
             ..row("wgsl tiles", 800.0)
         };
-        let html = headline_of(vec![row("loops", 1.0), wgsl, tiles.clone()]);
+        let fused = Row {
+            share_of_peak: Some(0.5),
+            wall_s: Some(1.0 / 250.0),
+            ..tiles.clone()
+        };
+        let fused = Row {
+            executor: "wgsl fused".into(),
+            median_s: Some(1.0 / 500.0),
+            rate: Some(500.0),
+            ..fused
+        };
+        let html = headline_of(vec![row("loops", 1.0), wgsl, tiles.clone(), fused]);
         assert_eq!(
             html,
             "<p>wgsl on GPU runs at 0.500× the speed of torch 2.9 (0.400–0.600): slower. \
-             Fastest variant by the timer of its device: wgsl tiles on GPU, 800 GFLOP/s.</p>\n"
+             Fastest variant: wgsl fused on GPU, 4.00 ms, 250 GFLOP/s, 25.0 % of the measured \
+             peak.</p>\n"
         );
         for (timing, expected) in [
             (

@@ -1,13 +1,12 @@
 //! The commit that a program was built from.
 //!
-//! Role: the only rule that decides whether the working tree of a record is changed. `xtask`, which
-//! does not depend on this crate, compiles this file too, so it uses the standard library only.
+//! Role: the only rule that decides whether the working tree of a record is changed.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Ending of the name of a commit with changes that are not committed.
-pub(crate) const DIRTY: &str = "-dirty";
+pub const DIRTY: &str = "-dirty";
 /// Everything except the records, which a run writes and no later run measures. Folders of this
 /// name elsewhere, such as those of modules, are code.
 const MEASURED: [&str; 3] = [
@@ -19,7 +18,8 @@ const MEASURED: [&str; 3] = [
 /// Returns the short hash of the commit that is checked out in the repository of a folder, with
 /// [`DIRTY`] at its end if files other than records are changed or new; `None` outside of a
 /// repository.
-pub(crate) fn checked_out(folder: &Path) -> Option<String> {
+#[must_use]
+pub fn checked_out(folder: &Path) -> Option<String> {
     let hash = git(folder, &["rev-parse", "--short", "HEAD"])?;
     let status = ["status", "--porcelain", "--untracked-files=normal", "--"];
     let changes = git(folder, &[&status[..], &MEASURED].concat())?;
@@ -31,6 +31,15 @@ pub(crate) fn checked_out(folder: &Path) -> Option<String> {
 fn git(folder: &Path, arguments: &[&str]) -> Option<String> {
     let mut git = Command::new("git");
     git.arg("-C").arg(folder).args(arguments);
+    // A hook of git sets these to the repository that runs the hook, whatever the folder.
+    for name in [
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_COMMON_DIR",
+    ] {
+        git.env_remove(name);
+    }
     let output = git.stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
@@ -41,7 +50,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use tool_io::TemporaryFolder;
+    use crate::TemporaryFolder;
 
     #[test]
     fn only_changes_of_records_leave_a_commit_clean() {
@@ -63,9 +72,16 @@ mod tests {
         assert!(git(root, &["init", "--quiet"]).is_some());
         assert_eq!(checked_out(root), None, "nothing is committed");
         assert!(git(root, &["add", "--all"]).is_some());
-        let identity = ["-c", "user.name=a", "-c", "user.email=a", "-c"];
-        let commit = ["commit.gpgsign=false", "commit", "--quiet", "--message=a"];
-        assert!(git(root, &[&identity[..], &commit].concat()).is_some());
+        let settings = [
+            "user.name=a",
+            "user.email=a",
+            "commit.gpgsign=false",
+            "core.hooksPath=/dev/null",
+        ];
+        let settings = settings.iter().flat_map(|&setting| ["-c", setting]);
+        let commit = ["commit", "--quiet", "--message=a"];
+        let arguments: Vec<&str> = settings.chain(commit).collect();
+        assert!(git(root, &arguments).is_some());
         let clean = checked_out(root).unwrap();
         assert!(!clean.ends_with(DIRTY), "{clean}");
         // The package of a program is a folder below the root.

@@ -1,5 +1,5 @@
-//! Standard output, stop signals, exit codes, output files and temporary folders of command-line
-//! programs.
+//! Standard output, stop signals, exit codes, output files, temporary folders and the commit of
+//! command-line programs.
 //!
 //! Role: behaviour that all programs of the workspace share. A closed pipe is not an error, a file
 //! is replaced as a whole or not at all, default output is in one folder, and a program learns of
@@ -11,6 +11,7 @@ pub use file::{check_replaceable, replace_file};
 pub use places::{TARGET_VARIABLE, WORKSPACE_VARIABLE, target_folder, workspace_path};
 pub use temporary::TemporaryFolder;
 
+pub mod commit;
 pub mod exit;
 mod file;
 pub mod output;

@@ -66,7 +66,7 @@ const RULES: [Rule; 19] = [
         may: Uses::Only(&[]),
         optional: &[],
         never: &["wgpu", "ndarray"],
-        modules: "exit file output places signals temporary",
+        modules: "commit exit file output places signals temporary",
     },
     Rule {
         name: "commands",
@@ -96,7 +96,7 @@ const RULES: [Rule; 19] = [
         may: Uses::Only(&[]),
         optional: &["gpu-wgsl", "shaders", "commands", "tool-io"],
         never: &["wgpu"],
-        modules: "rule error simd regret config number rounding centre draw game strategic \
+        modules: "rule error simd regret config number equality rounding centre draw game strategic \
             extensive profile run batch exact files gpu",
     },
     Rule {

@@ -208,7 +208,7 @@ impl Inference {
         variants
     }
 
-    /// Returns the work: operations on floats, or images as values.
+    /// Returns the work: operations on floats, or images.
     fn work(&self) -> Work {
         let n_images = self.images.len();
         match &self.kind {
@@ -216,7 +216,7 @@ impl Inference {
                 let n_products: usize = self.net.n_products().iter().sum();
                 Work::Operations(2.0 * (n_products * n_images) as f64)
             }
-            Kind::Packed(_) => Work::Values(n_images as f64),
+            Kind::Packed(_) => Work::Images(n_images as f64),
         }
     }
 

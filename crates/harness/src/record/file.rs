@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_schema_is_refused_by_number() {
+    fn a_later_schema_is_rejected_by_its_number() {
         let folder = folder("later");
         let path = folder.path().join("later.json");
         fs::write(&path, r#"{"schema":2}"#).unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_no_record_is_refused_and_an_empty_run_is_not() {
+    fn json_that_is_no_record_is_rejected_and_an_empty_run_is_not() {
         let folder = folder("no-record");
         let path = folder.path().join("no-record.json");
         for (text, reason) in [
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn file_names_hold_start_machine_and_threads() {
+    fn file_names_contain_start_machine_and_threads() {
         let machine = Machine {
             cpu: "Some CPU (R) 9000 @ 3.1 GHz".into(),
             cores: 2,

@@ -10,7 +10,6 @@ use charts::axis::mark;
 use charts::dots::{Dot, Mark, Scale};
 use charts::{Ink, escape, units};
 
-use super::range;
 use crate::record::Record;
 use crate::speedup::{Speedup, Tally, by_workload, rivals, speedups};
 
@@ -88,7 +87,7 @@ fn dot(speedup: &Speedup<'_>) -> Dot {
         interval,
     } = speedup;
     let decision = speedup.decision();
-    let ends = interval.map_or_else(String::new, |ends| format!(" ({})", range(ends)));
+    let ends = interval.map_or_else(String::new, |ends| format!(" ({})", units::range(ends)));
     Dot {
         value: *ratio,
         interval: *interval,

@@ -75,7 +75,7 @@ fn line(group: &[&Speedup<'_>]) -> String {
     let (most, least) = (group[0].ratio, group[group.len() - 1].ratio);
     let range = match group.len() {
         1 => String::new(),
-        _ => format!("{}–{}", units::digits(least), units::digits(most)),
+        _ => units::range([least, most]),
     };
     let is_scaled = |speedup: &&Speedup<'_>| {
         speedup

@@ -100,12 +100,8 @@ fn ratio(rival: &str, timing: Option<&RivalTiming>) -> String {
     };
     let interval = speedup::interval(timing);
     let decision = Decision::from_interval(interval);
-    let interval = interval.map_or_else(String::new, |[low, high]| {
-        format!(
-            "<small>{}–{}</small>",
-            units::digits(low),
-            units::digits(high)
-        )
+    let interval = interval.map_or_else(String::new, |ends| {
+        format!("<small>{}</small>", units::range(ends))
     });
     cell(
         &format!("ink-{}", decision.ink().name()),
