@@ -6,7 +6,7 @@ use quant::Error;
 const KEY: &str = "checksum";
 
 /// Returns the file with the checksum that the error of its reader expects; `None` for an error
-/// that is not about the checksum. The engine can so change the other parts of a file.
+/// that is not about the checksum. With it, the engine can change the other parts of a file.
 pub(crate) fn corrected(file: &[u8], error: &Error) -> Option<Vec<u8>> {
     let (key, actual, expected) = match error {
         Error::File { source, .. } => return corrected(file, source),

@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use telemetry::analysis::{
-    ClockMeasurement, Job, compare_policies, dvfs, idle_periods, idle_periods_within, periodicity,
+    ClockRuns, Job, compare_policies, dvfs_from_runs, idle_periods, idle_periods_within,
+    periodicity,
 };
 use telemetry::format::{self, Dialect};
 use telemetry::replay::Replay;
@@ -268,18 +269,20 @@ fn check_analyses(source: &mut Source<'_>, trace: &Trace, window: Range<Duration
             assert!(!error.to_string().is_empty());
         }
     }
-    let points: Vec<ClockMeasurement> = (0..source.below(6))
+    let clocks: Vec<ClockRuns> = (0..source.below(6))
         .map(|_| {
-            let runs = [
+            let mut runs = vec![
                 (value(source), value(source)),
                 (value(source), value(source)),
             ];
-            ClockMeasurement::from_runs(value(source), &runs[..source.below(3)])
+            let clock_mhz = value(source);
+            runs.truncate(source.below(3));
+            ClockRuns { clock_mhz, runs }
         })
         .collect();
-    match dvfs(&points) {
+    match dvfs_from_runs(&clocks) {
         Ok(curve) => {
-            assert_eq!(curve.points.len(), points.len());
+            assert_eq!(curve.points.len(), clocks.len());
             let _ = curve.saving_at(source.hostile());
         }
         Err(error) => assert!(!error.to_string().is_empty()),
