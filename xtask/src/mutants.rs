@@ -662,7 +662,13 @@ mod tests {
     fn every_unfound_mutant_of_the_record_has_a_verdict_and_a_reason() {
         let workspace = Workspace::load().unwrap();
         let record = Record::open(&workspace, "mutants", "package").unwrap();
-        for row in record.rows().unwrap() {
+        let rows = record.rows().unwrap();
+        let packages: BTreeSet<&str> = rows
+            .iter()
+            .filter_map(|row| row["package"].as_str())
+            .collect();
+        assert_eq!(packages, PARTS.map(|(package, _)| package).into());
+        for row in rows {
             for one in row["unfound"].as_array().unwrap() {
                 let text = |key: &str| one[key].as_str().unwrap();
                 assert!([EQUIVALENT, OPEN].contains(&text("verdict")), "{one}");

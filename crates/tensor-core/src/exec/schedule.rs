@@ -425,3 +425,59 @@ async fn brought_to(executor: &dyn Executor, copies: &mut Copies) -> Result<Arc<
     copies.push(Arc::clone(&own));
     Ok(own)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Mutex, PoisonError, Weak};
+
+    use super::*;
+    use crate::dtype::HostData;
+    use crate::exec::Reference;
+    use crate::plan::Target;
+
+    /// An executor that counts the results that exist at the same time.
+    #[derive(Debug, Default)]
+    struct Counting {
+        results: Mutex<Vec<Weak<dyn Storage>>>,
+        most: AtomicUsize,
+    }
+
+    impl Executor for Counting {
+        fn name(&self) -> &'static str {
+            "counting"
+        }
+
+        fn target(&self) -> Target {
+            Reference.target()
+        }
+
+        fn owns(&self, storage: &dyn Storage) -> bool {
+            Reference.owns(storage)
+        }
+
+        fn upload(&self, data: HostData) -> Result<Arc<dyn Storage>> {
+            Reference.upload(data)
+        }
+
+        fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
+            let result = Reference.run(step, inputs)?;
+            let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+            results.push(Arc::downgrade(&result));
+            let n_alive = results.iter().filter(|result| result.strong_count() > 0);
+            self.most.fetch_max(n_alive.count(), Ordering::Relaxed);
+            Ok(result)
+        }
+    }
+
+    #[test]
+    fn a_result_is_dropped_after_its_last_reader() {
+        let x = Tensor::from_vec(&[4], vec![1.0_f32, 2.0, 3.0, 4.0]);
+        let last = (0..6).fold(x, |x, _| x.cumsum(0));
+        let executor = Counting::default();
+        let (plan, data) = Plan::new(&[&last], &executor.target()).unwrap();
+        assert_eq!(plan.steps.len(), 6, "{}", plan.explain());
+        run_and_wait(&executor, &plan, &data).unwrap();
+        assert_eq!(executor.most.into_inner(), 2);
+    }
+}

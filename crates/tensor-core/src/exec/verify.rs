@@ -219,6 +219,17 @@ mod tests {
     }
 
     #[test]
+    fn an_element_may_differ_by_its_error_and_by_no_more() {
+        let expected = HostData::F64(vec![8.0; 2]);
+        let differing = |by: f64| {
+            let actual = HostData::F64(vec![8.0, 8.0 + by]);
+            within(&actual, &expected, &[0.0, 1e-3])
+        };
+        assert_eq!(differing(0.99e-3), Ok(()));
+        assert!(differing(1.01e-3).is_err() && differing(-1.01e-3).is_err());
+    }
+
+    #[test]
     fn one_unwritten_element_among_undecided_ones_is_named() {
         let actual = HostData::F32(vec![1.0, f32::NAN, <f32 as Element>::SENTINEL, 2.0]);
         let expected = HostData::F32(vec![f32::NAN; 4]);

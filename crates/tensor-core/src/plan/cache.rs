@@ -211,6 +211,7 @@ fn hash(graph: &Graph<'_>, target: &Target) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::Scalar;
     use crate::fault::{Fault, planted};
     use crate::{Executor as _, Host, Tensor};
 
@@ -225,6 +226,28 @@ mod tests {
 
     fn is_shared(a: &Plan, b: &Plan) -> bool {
         Arc::ptr_eq(&a.steps, &b.steps)
+    }
+
+    #[test]
+    fn data_and_a_constant_of_one_source_line_have_different_structures() {
+        #[track_caller]
+        fn created(is_data: bool) -> Tensor {
+            match is_data {
+                true => Tensor::from_vec(&[], vec![1.0_f32]),
+                false => Tensor::constant(Scalar::F32(1.0)),
+            }
+        }
+        let mut tensors = Vec::new();
+        for is_data in [true, false] {
+            tensors.push(created(is_data));
+        }
+        let nodes = [tensors[0].node(), tensors[1].node()];
+        assert_eq!(nodes[0].location, nodes[1].location);
+        for own in nodes {
+            let structure = Structure::new(own, &[]);
+            let equal = nodes.map(|node| structure.is_of(node, &[]));
+            assert_eq!(equal, nodes.map(|node| std::ptr::eq(own, node)));
+        }
     }
 
     #[test]

@@ -343,3 +343,42 @@ impl Axis {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use crate::{Executor as _, Host, Tensor};
+
+    #[test]
+    fn factors_fit_into_arrays_that_are_long_enough() {
+        let x = Tensor::from_vec(&[4, 5], vec![1.0_f32; 20]);
+        let y = Tensor::from_vec(&[5, 3], vec![1.0_f32; 15]);
+        let padded = |x: Tensor| x.pad(0, 1, 2, 0);
+        for factor in [
+            x.clone(),
+            x.flip(0),
+            x.flip(1),
+            padded(x.clone()),
+            padded(x.clone()).flip(0),
+            padded(x.flip(0)),
+        ] {
+            let product = factor.matmul(&y);
+            let (plan, data) = Plan::new(&[&product], &Host::new().target()).unwrap();
+            let nest = &plan.steps[0].nest;
+            let sizes = nest.sizes();
+            let mut n_factors = 0;
+            for (id, value) in nest.values.iter().enumerate() {
+                let Value::Load { input, guards, .. } = value else {
+                    continue;
+                };
+                let source = Source::new(nest, ValueId(id), guards, &sizes);
+                let len = data[*input].len();
+                assert!(source.fits(len), "{}", plan.explain());
+                assert!(!source.fits(len - 1), "{}", plan.explain());
+                n_factors += 1;
+            }
+            assert_eq!(n_factors, 2, "{}", plan.explain());
+        }
+    }
+}
