@@ -250,7 +250,7 @@ fn run_and_check(
 }
 
 #[test]
-fn every_variant_meets_the_oracle_and_tells_its_memory() {
+fn every_variant_meets_the_oracle_and_reports_its_memory() {
     for problem in problems() {
         let mut workload = problem.workload(&[]);
         for variant in std::mem::take(&mut workload.variants) {
@@ -262,7 +262,7 @@ fn every_variant_meets_the_oracle_and_tells_its_memory() {
 }
 
 #[test]
-fn one_wrong_element_is_refused_and_so_are_other_lengths_and_types() {
+fn one_wrong_element_is_rejected_and_so_are_other_lengths_and_types() {
     for problem in problems() {
         let mut workload = problem.workload(&[]);
         let part = workload.whole.part;

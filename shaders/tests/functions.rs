@@ -153,7 +153,7 @@ fn functions_of_one_argument_keep_their_bounds() {
 }
 
 #[test]
-fn sin_and_cos_keep_their_bound_beside_whole_quarters() {
+fn sin_and_cos_keep_their_bound_next_to_whole_quarters() {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "rounding to f32 is intended"

@@ -174,7 +174,7 @@ fn every_kernel_is_valid_without_any_optional_feature() {
 }
 
 #[test]
-fn text_that_breaks_the_rules_of_a_kernel_is_refused_by_the_rule() {
+fn text_that_breaks_the_rules_of_a_kernel_is_rejected_by_the_rule() {
     const PARAMS: &str = "struct P { n: u32 } @group(0) @binding(0) var<uniform> p: P;";
     const ENTRY: &str = "@compute @workgroup_size(1) fn k() { let n = p.n; }";
     let cases = [

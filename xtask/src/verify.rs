@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_reaches_every_id_that_only_a_build_tells() {
+    fn a_pattern_matches_every_id_that_only_a_build_lists() {
         let search = |pattern, none_fixed| {
             let Search { tests, claims, .. } = Search::new(pattern, none_fixed);
             (tests, claims)

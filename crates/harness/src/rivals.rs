@@ -256,7 +256,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_rival_that_dies_tells_its_last_words() {
+    fn a_rival_that_dies_is_reported_with_its_last_output() {
         let missing = fake("echo first >&2; echo 'out of luck' >&2; exit 3").unwrap_err();
         assert!(
             missing.why.contains("exit status: 3: out of luck"),
@@ -328,7 +328,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn wrong_counts_and_impossible_times_are_refused() {
+    fn wrong_counts_and_impossible_times_are_rejected() {
         const SCRIPT: &str = r#"echo '{"name":"fake","version":"1"}'
             read request; echo '{"seconds":[0.5]}'
             read request; echo '{"seconds":[0.5,-1]}'

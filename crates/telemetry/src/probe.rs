@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_of_any_class_under_any_load_tells_its_period_or_nothing() {
+    fn a_model_of_any_class_under_any_load_has_its_period_or_none() {
         let (mut random, mut n_estimates) = (testdata::Random(4), 0);
         let loads = [
             PowerProfile::constant(100.0),

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn scrapers_get_metrics_and_others_get_told_where_they_are() {
+    fn scrapers_receive_metrics_and_other_clients_their_address() {
         let here = Some((Ipv4Addr::LOCALHOST, 0).into());
         let endpoint = listen(here).unwrap().serve(Trace::default).unwrap();
         let status = |request: &str| {

@@ -154,7 +154,7 @@ fn lists_that_have_no_room_report_their_length() {
 }
 
 #[test]
-fn structures_of_another_version_are_refused() {
+fn structures_of_another_version_are_rejected() {
     let fake = Fake::play(&Scenario::default());
     init(&fake);
     let device = handle(&fake, 0);
@@ -276,7 +276,7 @@ fn errors_have_words_in_any_state() {
 }
 
 #[test]
-fn a_scenario_that_makes_no_sense_is_refused_with_a_reason() {
+fn a_scenario_that_makes_no_sense_is_rejected_with_a_reason() {
     let fake = Fake::play(&Scenario::from_boards(&[Board::A100]));
     let set: unsafe extern "C" fn(*const c_char) -> u32 = fake.symbol("fake_nvml_set_scenario");
     // SAFETY: the argument is text that ends with a zero.

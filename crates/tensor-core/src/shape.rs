@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn products_that_overflow_are_errors_even_beside_a_zero() {
+    fn products_that_overflow_are_errors_even_next_to_a_zero() {
         for shape in [
             &[usize::MAX, 2][..],
             &[usize::MAX],

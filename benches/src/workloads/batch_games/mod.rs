@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn learning_otherwise_is_refused_in_f32() {
+    fn learning_otherwise_is_rejected_in_f32() {
         let games = Games::new(N_TESTED).unwrap();
         let right = learnt(&games, &textbook());
         assert_eq!(verdict(&games, right.clone()), "");

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn other_results_are_refused() {
+    fn other_results_are_rejected() {
         let job = Job::Iterate {
             iterations: 3,
             plus: false,

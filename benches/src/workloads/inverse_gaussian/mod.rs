@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_of_another_distribution_are_refused() {
+    fn draws_of_another_distribution_are_rejected() {
         let mut draws = vec![0.0; 100_000];
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
         for (mean, is_right) in [(MEAN, true), (1.02 * MEAN, false)] {

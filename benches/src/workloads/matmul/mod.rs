@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_passes_f32_and_refuses_ten_bits_of_mantissa() {
+    fn the_check_passes_f32_and_rejects_ten_bits_of_mantissa() {
         for side in [16, 128, 512] {
             let product = Product::square(side).unwrap();
             let whole = product.whole();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_refuses_a_part_that_is_not_the_part_it_says() {
+    fn the_check_rejects_a_part_that_is_not_the_part_it_says() {
         let product = Product::square(16).unwrap();
         let c = multiply(&product.a, &product.b, product.shape);
         let part = Portion { rows: 4, of: 16 };

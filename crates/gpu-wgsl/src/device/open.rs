@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_names_are_told_apart_and_others_left_alone() {
+    fn equal_names_are_distinguished_and_others_are_unchanged() {
         let mut all = [adapter(0, "card"), adapter(1, "card"), adapter(2, "other")];
         name_apart(all.iter_mut().collect());
         let names = all.map(|adapter| adapter.name);

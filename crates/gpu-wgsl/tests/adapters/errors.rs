@@ -185,7 +185,7 @@ fn a_budget_is_out_of_memory_and_names_the_buffer() {
 }
 
 #[test]
-fn a_program_that_runs_out_of_memory_is_told_who_holds_it() {
+fn an_error_of_memory_names_the_largest_holders() {
     for shared in every_adapter() {
         let gpu = Gpu::open(Select::Index(shared.adapter().index)).unwrap();
         let x = Tensor::arange(1000).realize(&gpu).unwrap();
@@ -396,7 +396,7 @@ fn calls_that_do_not_fit_their_kernel_are_named() {
 }
 
 #[test]
-fn a_description_that_is_not_the_texts_is_refused() {
+fn a_description_that_is_not_the_texts_is_rejected() {
     let copy = &layout::BUFFER_COPY;
     let edited = |from: &str, to: &str| {
         assert!(copy.source.contains(from), "{from}");
@@ -454,7 +454,7 @@ fn a_description_that_is_not_the_texts_is_refused() {
 }
 
 #[test]
-fn text_that_is_no_wgsl_is_refused_with_its_place() {
+fn text_that_is_no_wgsl_is_rejected_with_its_place() {
     for gpu in every_adapter() {
         let x = gpu.upload("x", &[4], &[0.0_f32; 4]).unwrap();
         let y = gpu.alloc::<f32>("y", &[4]).unwrap();

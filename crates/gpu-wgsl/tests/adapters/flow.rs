@@ -159,7 +159,7 @@ fn threads_share_a_device() {
 }
 
 #[test]
-fn a_measurement_holds_its_own_threads_dispatches_and_no_other_runs_beside_it() {
+fn a_measurement_holds_its_own_threads_dispatches_and_no_other_runs_next_to_it() {
     for shared in every_adapter() {
         let gpu = fresh(shared);
         let y = gpu.alloc::<f32>("y", &[4 * 64]).unwrap();

@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_points_are_refused_by_name() {
+    fn bad_points_are_rejected_by_name() {
         let broken = |at: usize, change: &dyn Fn(&mut ClockMeasurement)| {
             let mut points = table();
             change(&mut points[at]);

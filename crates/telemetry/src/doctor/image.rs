@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_what_the_container_toolkit_names() {
+    fn a_rejection_names_what_the_container_toolkit_names() {
         let refusal = starts(CUDA_12_2, &t4()).unwrap_err();
         let expected = ImageError::Unmet {
             asked: "cuda>=12.2".into(),

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_began_anew_is_followed_from_there() {
+    fn a_counter_that_began_again_is_followed_from_there() {
         let reported = [5e6, 5e6 + 30.0, 12.0, 20.0, f64::NAN, -1.0, 25.0];
         assert_eq!(sums(reported), [0.0, 30.0, 30.0, 50.0, 50.0, 50.0, 55.0]);
         // A counter that jumped up and stayed there: the jump is not counted.
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misread_counter_is_counted_on_from_what_it_told_before() {
+    fn a_misread_counter_continues_from_its_value_before() {
         for misread in [1e15, 5e6 - 0.001, 0.0, f64::INFINITY] {
             let sums = sums([5e6, 5e6 + 1.0, misread, 5e6 + 3.0]);
             assert_eq!(sums, [0.0, 1.0, 1.0, 3.0], "{misread}");

@@ -259,7 +259,7 @@ fn an_empty_second_is_missing_and_not_zero() {
 }
 
 #[test]
-fn a_device_that_tells_no_watt_tells_nothing() {
+fn a_device_without_power_has_no_result() {
     for reported in REPORTED {
         let trace = sampled(&PowerProfile::constant(0.0), reported, 0.0, 0.05, 12.0);
         assert!(trace.devices[0].limits.max_w.is_some());

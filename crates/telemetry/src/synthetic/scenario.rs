@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_makes_no_sense_is_refused_with_its_line() {
+    fn a_file_that_makes_no_sense_is_rejected_with_its_line() {
         for (text, line) in [("{\n\"gpu\": []}", 2), ("", 1), ("{\"gpus\": 3}", 1)] {
             let refused = Scenario::from_json(text);
             assert!(

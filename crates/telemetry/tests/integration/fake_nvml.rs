@@ -79,7 +79,7 @@ fn a_t4_has_the_bandwidth_of_its_data_sheet() -> Result<(), NvmlError> {
 }
 
 #[test]
-fn what_is_told_is_what_the_model_reports() -> Result<(), NvmlError> {
+fn reported_values_are_those_of_the_model() -> Result<(), NvmlError> {
     let scenario = Scenario::from_boards(&Board::ALL);
     let model = Model::new(scenario.clone()).expect("the scenario is valid");
     let fake = Fake::play(&scenario);
@@ -259,7 +259,7 @@ fn a_divided_gpu_reports_no_utilisation() -> Result<(), NvmlError> {
 }
 
 #[test]
-fn a_lost_gpu_stays_lost_until_the_library_is_initialised_anew() -> Result<(), NvmlError> {
+fn a_lost_gpu_stays_lost_until_the_library_is_initialised_again() -> Result<(), NvmlError> {
     let rule = FaultRule {
         until_init: true,
         ..FaultRule::lost(1, 2000)
@@ -368,7 +368,7 @@ fn clocks_are_locked_and_reset_and_both_are_remembered() -> Result<(), NvmlError
 }
 
 #[test]
-fn controls_without_root_are_refused() -> Result<(), NvmlError> {
+fn controls_without_root_are_rejected() -> Result<(), NvmlError> {
     let fake = Fake::play(&Scenario {
         may_control: false,
         ..Scenario::default()

@@ -409,7 +409,7 @@ fn what_is_cut_off_anywhere_is_a_shorter_trace() {
 }
 
 #[test]
-fn text_of_no_format_is_refused() {
+fn text_of_no_format_is_rejected() {
     for text in [
         "",
         "nonsense",

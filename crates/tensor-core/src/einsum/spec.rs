@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_specifications_are_refused_where_they_go_wrong() {
+    fn malformed_specifications_are_rejected_where_they_go_wrong() {
         let spec = |s: &str| s.to_owned();
         for (given, position, found) in [
             ("i1->i", 1, '1'),

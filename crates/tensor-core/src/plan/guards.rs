@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn guards_that_no_point_meets_are_told_from_those_that_hold_everywhere() {
+    fn guards_that_no_point_meets_differ_from_those_that_hold_everywhere() {
         assert_eq!(simplest(&[guard(-9, &[1], 4)], &[5]), None);
         assert_eq!(
             simplest(&[guard(0, &[1], 2), guard(-2, &[1], 2)], &[4]),

@@ -371,7 +371,7 @@ mod tests {
     /// Compares moments of 2^18 draws with their expectations; the tolerance is five standard
     /// errors.
     #[test]
-    fn moments_are_those_of_the_laws() {
+    fn moments_are_those_of_the_distributions() {
         let n = 1 << 18;
         let mut draws = vec![0.0; n];
         let mean = |f: &dyn Fn(f64) -> f64, draws: &[f64]| {

@@ -216,7 +216,7 @@ fn empty_input_passes_only_where_it_is_allowed() {
 }
 
 #[test]
-fn bounds_that_would_pass_anything_are_refused() {
+fn bounds_that_would_pass_anything_are_rejected() {
     let ones = [1.0_f32; 2];
     for bound in [
         Tolerance::exact().or_absolute(f64::NAN),

@@ -152,7 +152,7 @@ fn an_integer_that_does_not_fit_is_named_with_its_index() {
 }
 
 #[test]
-fn types_that_cannot_be_converted_are_refused_by_name() {
+fn types_that_cannot_be_converted_are_rejected_by_name() {
     for name in ["<c8", "('a', '<f4'), ('b', '<i4')"] {
         let file = if name == "<c8" {
             "c64.npy"
@@ -432,7 +432,7 @@ fn a_reader_of_a_damaged_file_reads_what_is_whole() {
 }
 
 #[test]
-fn more_axes_than_a_tensor_has_are_refused_before_they_cost_memory() {
+fn more_axes_than_a_tensor_has_are_rejected_before_they_cost_memory() {
     let rank = 32_000;
     let sizes = "1,".repeat(rank);
     let text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({sizes})}}");
@@ -588,7 +588,7 @@ fn errors_name_the_file() {
 }
 
 #[test]
-fn a_bool_that_is_neither_is_refused() {
+fn a_bool_that_is_neither_is_rejected() {
     let mut bytes = fs::read(golden("bool_line.npy")).unwrap();
     *bytes.last_mut().unwrap() = 2;
     let error = npy::read_from(&bytes[..]).unwrap_err();
@@ -599,7 +599,7 @@ fn a_bool_that_is_neither_is_refused() {
 }
 
 #[test]
-fn offsets_whose_sum_overflows_are_refused() {
+fn offsets_whose_sum_overflows_are_rejected() {
     // The last tensor ends at the end of the address space, so adding the length of the header
     // overflows.
     let (size, mut start, mut entries) = (usize::MAX >> 1, 0_usize, Vec::new());
@@ -640,7 +640,7 @@ fn small_files() -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn a_file_that_ends_anywhere_is_refused() {
+fn a_file_that_ends_anywhere_is_rejected() {
     let [npy, safetensors] = small_files();
     for end in 0..npy.len() {
         assert!(npy::read_from(&npy[..end]).is_err(), "{end}");
@@ -658,7 +658,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2048, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_damaged_file_is_read_or_refused(
+    fn a_damaged_file_is_read_or_rejected(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
@@ -678,7 +678,7 @@ proptest! {
     }
 
     #[test]
-    fn any_header_is_read_or_refused(
+    fn any_header_is_read_or_rejected(
         text in prop_oneof!["[\\[\\](){}'\",: 0-9a-z\\\\]{0,80}", any::<String>()],
         version in 0_u8..4,
     ) {
@@ -690,7 +690,7 @@ proptest! {
     }
 
     #[test]
-    fn elements_of_any_type_are_converted_or_refused(
+    fn elements_of_any_type_are_converted_or_rejected(
         dtype in prop::sample::select(vec!["f4", "f8", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "b1", "c8"]),
         order in prop::sample::select(vec!["<", ">", "=", "|", ""]),
         is_column_major in any::<bool>(),

@@ -256,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_refused_or_has_a_normal_form_and_any_shapes_are_refused_or_have_a_path(
+    fn any_text_is_rejected_or_has_a_normal_form_and_any_shapes_are_rejected_or_have_a_path(
         text in prop_oneof![any::<String>(), "[a-cA. ,>→-]{0,40}", "[a-cA-C,]{0,60}(->[a-cA-C]{0,4})?", "([ab]{0,2}(\\.\\.\\.)?[ab]?,?){1,12}(->[ab]?(\\.\\.\\.)?)?"],
         shapes in prop::collection::vec(prop::collection::vec(prop_oneof![0_usize..3, any::<usize>()], 0..5), 12),
     ) {

@@ -137,7 +137,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2048, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_gradient_is_built_or_refused(
+    fn a_gradient_is_built_or_rejected(
         shape in prop::collection::vec(size(), 0..4),
         changes in prop::collection::vec(change(), 1..6),
     ) {

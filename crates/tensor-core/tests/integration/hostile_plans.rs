@@ -43,7 +43,7 @@ fn nest(plan: &mut Plan) -> &mut LoopNest {
 }
 
 #[test]
-fn a_plan_that_names_what_is_not_there_is_refused() {
+fn a_plan_that_names_what_is_not_there_is_rejected() {
     let (plan, data) = planned();
     let changes: [fn(&mut Plan); 6] = [
         |plan| plan.inputs[0] = BufferId(99),
@@ -65,7 +65,7 @@ fn a_plan_that_names_what_is_not_there_is_refused() {
 }
 
 #[test]
-fn a_nest_that_breaks_a_rule_is_refused() {
+fn a_nest_that_breaks_a_rule_is_rejected() {
     let (plan, _) = planned();
     let nowhere = |n_axes: usize| IndexMap {
         offset: 0,
@@ -209,7 +209,7 @@ fn a_gather_that_reads_outside_its_input_is_rejected() {
 }
 
 #[test]
-fn a_scan_that_breaks_a_rule_is_refused() {
+fn a_scan_that_breaks_a_rule_is_rejected() {
     let x = Tensor::from_vec(&[3, 5], vec![1.0_f32; 15]);
     let (plan, data) = Plan::new(&[&(x.cumsum(1) * 2.0)], &Host::new().target()).unwrap();
     let change_scan = |plan: &mut Plan, change: &dyn Fn(&mut Scan)| {
@@ -251,7 +251,7 @@ fn a_scan_that_breaks_a_rule_is_refused() {
 }
 
 #[test]
-fn a_position_of_a_number_that_is_no_integer_is_refused() {
+fn a_position_of_a_number_that_is_no_integer_is_rejected() {
     let index = Tensor::from_vec(&[3], vec![1_u32; 3]);
     let (plan, data) = Plan::new(&[&index.bincount(4)], &Host::new().target()).unwrap();
     let mut changed = plan.clone();
@@ -267,7 +267,7 @@ fn a_position_of_a_number_that_is_no_integer_is_refused() {
 }
 
 #[test]
-fn a_sort_that_breaks_a_rule_is_refused() {
+fn a_sort_that_breaks_a_rule_is_rejected() {
     let x = Tensor::from_vec(&[3, 5], vec![1.0_f32; 15]);
     let (plan, data) = Plan::new(&[&x.sort(1)], &Host::new().target()).unwrap();
     let change_sort = |plan: &mut Plan, change: &dyn Fn(&mut Sort)| {
@@ -358,7 +358,7 @@ fn a_sort_reads_the_input_that_its_load_names() {
 }
 
 #[test]
-fn a_band_with_a_buffer_of_another_shape_or_type_is_refused() {
+fn a_band_with_a_buffer_of_another_shape_or_type_is_rejected() {
     let (plan, data) = planned_in_a_band();
     let changes: [fn(&mut Buffer); 3] = [
         |buffer| buffer.shape = vec![1],
@@ -375,7 +375,7 @@ fn a_band_with_a_buffer_of_another_shape_or_type_is_refused() {
 }
 
 #[test]
-fn shapes_and_waves_that_overflow_are_refused_by_name() {
+fn shapes_and_waves_that_overflow_are_rejected_by_name() {
     for (plan, data) in [planned(), planned_in_a_band()] {
         let last = plan.steps.len() - 1;
         let output = plan.steps[last].output.0;
@@ -401,7 +401,7 @@ fn shapes_and_waves_that_overflow_are_refused_by_name() {
 }
 
 #[test]
-fn a_contract_that_the_nest_does_not_fulfil_is_refused() {
+fn a_contract_that_the_nest_does_not_fulfil_is_rejected() {
     let matrices = |dtype: DType| {
         let [a, b] = [[2, 3], [3, 2]].map(|shape| Tensor::arange(6).reshape(&shape).cast(dtype));
         let [a, b] = [a, b].map(|matrix| matrix.realize(&Host::new()).unwrap());

@@ -235,7 +235,7 @@ fn elements_that_lack_or_exceed_are_counted() {
 }
 
 #[test]
-fn damaged_gzip_and_broken_disks_are_told_apart() {
+fn damaged_gzip_and_broken_disks_are_distinguished() {
     let packed = gzip(&small_file());
     for cut in 2..packed.len() {
         assert!(

@@ -174,7 +174,7 @@ fn log_softmax_is_the_logarithm_of_softmax_and_stays_finite() {
 }
 
 #[test]
-fn integers_are_refused_under_the_name_of_the_function() {
+fn integers_are_rejected_under_the_name_of_the_function() {
     let x = Tensor::arange(3);
     for (name, tensor) in [
         ("expm1", x.expm1()),

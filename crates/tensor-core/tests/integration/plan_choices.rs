@@ -84,7 +84,7 @@ fn one_step_has_the_whole_chain(plan: &Plan) {
 }
 
 #[test]
-fn of_a_dear_chain_that_pairs_read_only_the_outermost_link_is_kept() {
+fn of_an_expensive_chain_that_pairs_read_only_the_outermost_link_is_kept() {
     let x = numbers(&[300]);
     let near = chain(&x).expand_dims(0) - x.expand_dims(1);
     let plan = planned(&[&near.abs().lt(1.0).sum(0)]);
@@ -93,7 +93,7 @@ fn of_a_dear_chain_that_pairs_read_only_the_outermost_link_is_kept() {
 }
 
 #[test]
-fn of_a_dear_chain_that_many_steps_read_only_the_outermost_link_is_kept() {
+fn of_an_expensive_chain_that_many_steps_read_only_the_outermost_link_is_kept() {
     let y = chain(&numbers(&[30, 40]));
     let sums: Vec<Tensor> = (1_u8..=8)
         .map(|times| (&y * f32::from(times)).sum(0))

@@ -25,7 +25,7 @@ fn a_profile_of_nothing_is_sensible() {
 }
 
 #[test]
-fn a_row_tells_its_share_of_what_the_machine_can_do() {
+fn a_row_reports_its_share_of_the_peak() {
     let host = Host::new();
     let profiler = Profiler::new(&host);
     let x = Tensor::from_vec(&[1000], vec![0.5_f32; 1000]);

@@ -249,7 +249,7 @@ fn a_label_that_is_no_class_is_found_when_the_loss_is_computed() {
 }
 
 #[test]
-fn losses_refuse_what_does_not_belong_together() {
+fn losses_reject_what_does_not_belong_together() {
     let logits = Tensor::from_vec(&[4, 3], vec![0.0_f32; 12]);
     let column = Tensor::from_vec(&[4, 1], vec![0.0_f32; 4]);
     let row = column.reshape(&[4]);

@@ -460,7 +460,7 @@ fn extreme_steps_on_short_axes_stay_in_range() {
 }
 
 #[test]
-fn a_zero_beside_a_side_too_long_is_refused_everywhere() {
+fn a_zero_next_to_a_side_too_long_is_rejected_everywhere() {
     let most = isize::MAX.unsigned_abs();
     let one = View::contiguous(&[1]).unwrap();
     let empty = View::contiguous(&[0, 1]).unwrap();

@@ -73,7 +73,7 @@ fn the_time_for_which_a_counter_stood_still_does_not_lower_the_ceiling() {
 }
 
 #[test]
-fn a_counter_that_never_moved_tells_nothing() {
+fn a_counter_that_never_moved_has_no_result() {
     let mut trace = counting(Kind::Rapl, PowerLimits::default());
     for row in &mut trace.rows {
         report(row, |_| 77.0);
@@ -149,7 +149,7 @@ fn the_interval_of_rapl_is_of_sampling_only() {
 }
 
 #[test]
-fn windows_beside_a_reset_are_covered_and_one_over_it_is_not() {
+fn windows_next_to_a_reset_are_covered_and_one_over_it_is_not() {
     let mut trace = counting(Kind::Gpu, PowerLimits::default());
     for row in &mut trace.rows[60..] {
         // The driver is loaded again after half a second, and the counter starts at 0 J.
