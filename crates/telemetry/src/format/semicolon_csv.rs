@@ -23,6 +23,9 @@ const NAME: &str = "semicolon CSV";
 const N_COLUMNS: usize = 7;
 const NS_PER_S: f64 = 1e9;
 const US_PER_S: f64 = 1e6;
+/// Latest time since 1970, in s, that a file can contain: the largest number but one below 2^64
+/// that f64 resolves, so that rounding cannot exceed the range of [`Duration`].
+const LATEST_S: u64 = u64::MAX - 4095;
 /// Number of median distances of rows from which on two rows are far from each other.
 const FAR: u32 = 5;
 const J_PER_KJ: f64 = 1e3;
@@ -144,6 +147,8 @@ pub(super) fn read(text: &str, limits: DeviceLimits) -> Result<Read> {
 /// - The time falls, because the clock was set back.
 /// - The time of one of the rows is far from those of the rows before and after it, which are near
 ///   to each other: only this time is wrong.
+///
+/// No row is later than [`LATEST_S`].
 fn elapsed(clock: &[Duration]) -> Vec<Duration> {
     let rises = clock
         .windows(2)
@@ -158,12 +163,15 @@ fn elapsed(clock: &[Duration]) -> Vec<Duration> {
         let is_inner = at > 0 && at + 1 < clock.len();
         is_inner && is_near(at - 1, at + 1) && !is_near(at - 1, at) && !is_near(at, at + 1)
     };
+    let began = clock.first().copied().unwrap_or_default();
+    let latest = Duration::from_secs(LATEST_S).saturating_sub(began);
     let mut time = Duration::ZERO;
     let mut times = vec![time];
     for at in 1..clock.len() {
         let distance = clock[at].checked_sub(clock[at - 1]);
         let distance = distance.filter(|_| !is_wrong(at - 1) && !is_wrong(at));
-        time = time.saturating_add(distance.unwrap_or(median));
+        let next = time.saturating_add(distance.unwrap_or(median));
+        time = next.min(latest);
         times.push(time);
     }
     times

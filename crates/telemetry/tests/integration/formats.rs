@@ -265,6 +265,16 @@ fn rows_of_a_clock_that_was_set_keep_their_distances() {
 }
 
 #[test]
+fn times_at_the_limit_of_a_clock_are_written_in_its_range() {
+    // The median distance is so long that the third row would be later than any time of a file.
+    let trace = rows_at(&[0.0, 1.7e19, 1.0]);
+    let text = format::write(&trace, Dialect::SemicolonCsv);
+    let read = format::read_semicolon_csv(text.as_bytes(), DeviceLimits::default()).unwrap();
+    assert!(read.skipped.is_empty(), "{:?}", read.skipped);
+    assert_eq!(read.trace.rows.len(), 3);
+}
+
+#[test]
 fn a_share_beyond_the_numbers_is_missing_and_its_row_is_read_again() {
     let mut trace = trace();
     trace.devices[0].limits.set_w = Some(1e-3);
