@@ -171,6 +171,8 @@ fn name(module: &naga::Module) -> &str {
 }
 
 #[cfg(all(test, feature = "translation"))]
+mod barriers;
+#[cfg(all(test, feature = "translation"))]
 mod tests {
     use std::collections::BTreeSet;
     use std::fs;
@@ -232,7 +234,7 @@ mod tests {
     ];
 
     /// The fixed kernels and those of random programs: name and text.
-    static KERNELS: LazyLock<Vec<(String, String)>> = LazyLock::new(kernels);
+    pub(super) static KERNELS: LazyLock<Vec<(String, String)>> = LazyLock::new(kernels);
 
     #[expect(clippy::unwrap_used, reason = "a helper of tests")]
     fn kernels() -> Vec<(String, String)> {
