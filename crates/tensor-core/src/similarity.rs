@@ -242,7 +242,7 @@ impl Columns<'_> {
         &self,
         mut take: impl FnMut(TilePosition, Tensor) -> Result<(), StreamError<E>>,
     ) -> Result<(), StreamError<E>> {
-        for place in self.places() {
+        for place in self.each_place() {
             take(place, self.bits(&place)?)?;
         }
         Ok(())
@@ -251,21 +251,26 @@ impl Columns<'_> {
     /// Returns the positions of all tiles on and above the diagonal, in the order of computation.
     #[must_use]
     pub fn places(&self) -> Vec<TilePosition> {
+        self.each_place().collect()
+    }
+
+    /// Returns the positions one by one, because a list of them can be larger than the columns.
+    fn each_place(&self) -> impl Iterator<Item = TilePosition> {
         let n_tiles = self.blocks.len() * (self.blocks.len() + 1) / 2;
-        let mut places = Vec::with_capacity(n_tiles);
-        for (upper, &(row, rows, _)) in self.blocks.iter().enumerate() {
-            for &(col, cols, _) in &self.blocks[upper..] {
-                places.push(TilePosition {
-                    row,
-                    rows,
-                    col,
-                    cols,
-                    number: places.len(),
-                    n_tiles,
-                });
-            }
-        }
-        places
+        let uppers = self.blocks.iter().enumerate();
+        let pairs = uppers.flat_map(|(upper, row)| {
+            let cols = self.blocks[upper..].iter();
+            cols.map(move |col| (row, col))
+        });
+        let place = move |(number, (&(row, rows, _), &(col, cols, _)))| TilePosition {
+            row,
+            rows,
+            col,
+            cols,
+            number,
+            n_tiles,
+        };
+        pairs.enumerate().map(place)
     }
 
     /// Computes one tile, for programs that distribute the tiles themselves.
