@@ -246,7 +246,11 @@ impl Work {
     pub fn operations(self) -> Option<f64> {
         match self {
             Self::Operations(amount) => Some(amount),
-            _ => None,
+            Self::Values(_)
+            | Self::Games(_)
+            | Self::Images(_)
+            | Self::Iterations(_)
+            | Self::BitProducts(_) => None,
         }
     }
 

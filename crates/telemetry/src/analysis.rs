@@ -10,6 +10,7 @@ mod idle;
 mod lag;
 mod periodicity;
 mod policies;
+mod student;
 
 pub use dvfs::{
     ClockMeasurement, ClockRuns, Curve, Optimum, PhysicalFit, Polynomial, dvfs, dvfs_from_runs,

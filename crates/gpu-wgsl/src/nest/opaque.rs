@@ -131,13 +131,18 @@ impl<'n> Copies<'n> {
         Copied::once_if(is_comparison)
     }
 
-    /// Returns whether a value is used by sums and conversions only: no sum of the integers of
-    /// flags is an operation on flags. A count of comparisons is common, so its loop has no copies.
+    /// Returns whether a value is used by sums and conversions to floats only, which are no
+    /// operations on flags: operands of arithmetic on floats are copies themselves. A count of
+    /// comparisons is common, so its loop has no copies.
     fn is_only_summed(&self, value: ValueId) -> bool {
         let mut values = self.nest.values.iter();
         values.all(|user| {
-            matches!(user, Value::Reduced(Reduce::Sum, _) | Value::Cast(..))
-                || !user.operands().any(|operand| operand == value)
+            let is_allowed = match user {
+                Value::Reduced(op, _) => *op == Reduce::Sum,
+                Value::Cast(to, _) => to.is_float(),
+                _ => false,
+            };
+            is_allowed || !user.operands().any(|operand| operand == value)
         })
     }
 
@@ -426,6 +431,7 @@ mod tests {
             (less.select(&truth, x.lt(&z)), 2),
             (less.cast(DType::U32) * x.lt(&z).cast(DType::U32), 2),
             (less.cast(DType::U32).prod(0), 1),
+            (less.cast(DType::U32).cast(DType::I32).prod(0), 1),
             // Neither flags of integers nor other selections change a result.
             (Tensor::arange(3).lt(1) & Tensor::arange(3).lt(2), 0),
             (less.select(1.0, 2.0), 0),

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn controls_are_rejected_to_users_and_by_old_boards_and_noted() -> Result<()> {
+    fn controls_fail_for_users_and_on_old_boards_and_are_noted() -> Result<()> {
         let mut scenario = Scenario::from_boards(&[Board::P100]);
         let mut model = Model::new(scenario.clone())?;
         let lock = Control::LockClocks(900, 900);
