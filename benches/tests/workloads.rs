@@ -293,9 +293,11 @@ fn operations_and_bytes_are_positive_and_rates_of_parts_stay_comparable() {
             let extent = variant.extent;
             let (amount, whole) = (extent.work.amount(), workload.whole.work.amount());
             assert!(amount > 0.0 && amount <= whole);
-            // A variant that does all of the work may read its inputs in a larger form.
             assert!(extent.bytes > 0.0);
-            assert!(amount == whole || extent.bytes <= workload.whole.bytes);
+            // Padded images and weights in f32 are larger than images and packed weights. The bytes
+            // of this variant have a test of their own.
+            let reads_larger_inputs = variant.executor == "host-f32" && amount == whole;
+            assert!(reads_larger_inputs || extent.bytes <= workload.whole.bytes);
         }
     }
 }
@@ -419,9 +421,12 @@ const RIVALS: [Group; 5] = [
 /// Starts and checks the rivals of [`RIVALS`] in some libraries.
 fn check_rivals_in(libraries: &[&str]) {
     for library in libraries {
-        let groups = RIVALS.iter().filter(|(known, _)| known.contains(library));
-        let n_groups = groups.map(|(_, problems)| check_rivals(library, &problems()));
-        assert!(n_groups.count() > 0, "{library} has no problems");
+        let mut n_groups = 0;
+        for (_, problems) in RIVALS.iter().filter(|(known, _)| known.contains(library)) {
+            check_rivals(library, &problems());
+            n_groups += 1;
+        }
+        assert!(n_groups > 0, "{library} has no problems");
     }
 }
 

@@ -1,10 +1,10 @@
 //! Checkpoints of trainings: any bytes resume a training or are an error.
 //!
 //! Method: the first byte chooses the training, the rest is the file. A file that only has a wrong
-//! checksum gets the right one. After a file that does not resume, the training is at its start. A
-//! part of the inputs has further checks. After a file that resumes, the training writes a file
-//! that resumes at the same step with the same values, is a network or an error, and does its next
-//! step. After another file, the training has the values of its start.
+//! checksum gets the right one. After a file that does not resume, the training is at its start.
+//! Some inputs are checked further. After a file that resumes, the training writes a file that
+//! resumes at the same step with the same values, is converted to a network or returns an error,
+//! and does its next step. After another file, the training has the values of its start.
 
 use std::cell::RefCell;
 use std::fs;

@@ -15,6 +15,7 @@ use tensor_core::op::Unary;
 use tensor_core::plan::Target;
 use tensor_core::random_programs::{check_program, check_reference};
 use tensor_core::rng::Philox;
+use tensor_core::shape::allocatable_count;
 use tensor_core::view::Slice;
 use tensor_core::{
     Axes, DType, Executor, Host, Reference, ScanAxis, SortAxis, Tensor, einsum, grad,
@@ -211,13 +212,12 @@ fn slice(source: &mut Source<'_>) -> Slice {
     }
 }
 
-/// Returns whether a valid tensor is small enough to be evaluated.
+/// Returns whether a valid tensor is small enough to be evaluated. No plan stores an empty array
+/// whose other sizes are too large for an allocation of the widest type.
 fn is_small(tensor: &Tensor) -> bool {
     tensor.shape().is_ok_and(|shape| {
-        let len = shape
-            .iter()
-            .try_fold(1_usize, |len, &size| len.checked_mul(size));
-        shape.len() <= MAX_RANK && len.is_some_and(|len| len <= MAX_ELEMENTS)
+        let len = allocatable_count::<f64>("is_small", shape);
+        shape.len() <= MAX_RANK && len.is_ok_and(|len| len <= MAX_ELEMENTS)
     })
 }
 

@@ -20,7 +20,10 @@ pub(crate) trait Fractions {
 
 impl Fractions for Rational {
     fn equal(&self, other: &Self) -> bool {
-        self.denom().is_zero() == other.denom().is_zero() && compare(self, other).is_eq()
+        match (self.denom().is_zero(), other.denom().is_zero()) {
+            (false, false) => compare(self, other).is_eq(),
+            (is_undefined, is_other_undefined) => is_undefined && is_other_undefined,
+        }
     }
 }
 

@@ -130,7 +130,8 @@ pub struct Solution {
 /// # Ok::<(), games::Error>(())
 /// ```
 pub fn solve<G: Game>(game: &G, config: &SolverConfig) -> Result<Solution> {
-    solve_with(game, config, |_| ControlFlow::Continue(()))
+    let run = Run::from_state("solve", game, config, game.start(config))?;
+    Ok(run.finish(|_| ControlFlow::Continue(())))
 }
 
 /// Runs [`solve`], and passes every checkpoint to `progress`, which may stop the run.
@@ -142,7 +143,8 @@ pub fn solve_with<G: Game>(
     config: &SolverConfig,
     progress: impl FnMut(&Checkpoint) -> ControlFlow<()>,
 ) -> Result<Solution> {
-    Ok(Run::new(game, config)?.finish(progress))
+    let run = Run::from_state("solve_with", game, config, game.start(config))?;
+    Ok(run.finish(progress))
 }
 
 /// A learning run that can be inspected, stopped and resumed.

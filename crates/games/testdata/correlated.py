@@ -20,7 +20,8 @@ def best(payoffs, weights, coarse):
     cells = list(itertools.product(*map(range, shape)))
     rows = []
     for player, table in enumerate(payoffs):
-        recommended = [range(shape[player])] if coarse else [[action] for action in range(shape[player])]
+        own = range(shape[player])
+        recommended = [own] if coarse else [[action] for action in own]
         for actions in recommended:
             for other in range(shape[player]):
                 row = []

@@ -183,6 +183,7 @@ mod tests {
     use tensor_core::half::f16;
     use tensor_core::plan::{Plan, Target};
     use tensor_core::{DType, Tensor, random_programs};
+    use tool_io::TemporaryFolder;
 
     use super::*;
     use crate::check::skip_without_tool;
@@ -279,6 +280,16 @@ mod tests {
             let steps = Texts(&limits).of_plan(&plan).into_iter();
             kernels.extend(steps.map(|step| (step.name, step.wgsl)));
         }
+        // A product of blocks that may end early.
+        let x = Tensor::from_vec(&[64, 300], vec![1.0_f32; 64 * 300]);
+        let all = x.expand_dims(1).le(x.expand_dims(0)).all(2);
+        let (plan, _) = Plan::new(&[&all], &target).unwrap();
+        let steps = Texts(&limits).of_plan(&plan);
+        let first = kernels.len();
+        kernels.extend(steps.into_iter().map(|step| (step.name, step.wgsl)));
+        assert!(
+            kernels.len() > first && kernels.iter().any(|(_, wgsl)| wgsl.contains("wg_goes_on"))
+        );
         kernels.into_iter().collect()
     }
 
@@ -313,10 +324,9 @@ mod tests {
 
     #[test]
     fn tools_of_each_language_accept_the_translations() {
-        let folder = std::env::temp_dir().join(format!("translations-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = TemporaryFolder::create(&std::env::temp_dir(), "translations").unwrap();
         for tool in &TOOLS {
-            match tool.check(&folder) {
+            match tool.check(folder.path()) {
                 None => skip_without_tool(&format!(
                     "{} is not installed (Debian: `apt-get install {}`)",
                     tool.name, tool.package
@@ -324,20 +334,18 @@ mod tests {
                 Some(n_kernels) => assert!(n_kernels > 100, "{n_kernels}"),
             }
         }
-        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn a_tool_reports_the_kernel_and_the_line_of_a_fault() {
-        let file = std::env::temp_dir().join(format!("fault-{}.comp", std::process::id()));
+        let folder = TemporaryFolder::create(&std::env::temp_dir(), "fault").unwrap();
+        let file = folder.path().join("fault.comp");
         let text = "#version 310 es\nlayout(local_size_x = 1) in;\nvoid main() { undeclared(); }\n";
         fs::write(&file, text).unwrap();
-        let refused = TOOLS[1].refused("main", &file);
-        fs::remove_file(&file).unwrap();
-        match refused {
+        match TOOLS[1].complaint("main", &file) {
             None => skip_without_tool("glslangValidator is not installed"),
-            Some(refused) => {
-                let output = refused.unwrap();
+            Some(complaint) => {
+                let output = complaint.unwrap();
                 assert!(output.contains("3: 'undeclared'"), "{output}");
             }
         }
@@ -360,7 +368,7 @@ mod tests {
                 let bytes = (self.write)(wgsl).unwrap();
                 let file: PathBuf = folder.join(format!("{number}-{name}.{}", self.extension));
                 fs::write(&file, bytes).unwrap();
-                if let Some(output) = self.refused(name, &file)? {
+                if let Some(output) = self.complaint(name, &file)? {
                     panic!("{name}: {} reports\n{output}\n{wgsl}", self.name);
                 }
                 n_kernels += 1;
@@ -369,12 +377,12 @@ mod tests {
         }
 
         /// Returns the tool's output if it rejects a file; `None` if the tool is not installed.
-        fn refused(&self, entry: &str, file: &Path) -> Option<Option<String>> {
+        fn complaint(&self, entry: &str, file: &Path) -> Option<Option<String>> {
             let mut command = Command::new(self.name);
             let output = command.args((self.args)(entry)).arg(file).output().ok()?;
             let text = [output.stdout, output.stderr].concat();
-            let refused = !output.status.success();
-            Some(refused.then(|| String::from_utf8_lossy(&text).into_owned()))
+            let is_rejected = !output.status.success();
+            Some(is_rejected.then(|| String::from_utf8_lossy(&text).into_owned()))
         }
     }
 }

@@ -410,12 +410,12 @@ fn of_image(condition: &str, nvml: &Nvml) -> Finding {
     if hosts.is_empty() {
         hosts.push(of_machine.clone());
     }
-    let refusals = hosts
+    let errors = hosts
         .iter()
         .filter_map(|host| image::starts(condition, host).err());
-    let judged = refusals.map(|refusal| match refusal {
-        ImageError::Unclear { .. } => (Status::Warning, refusal.to_string()),
-        ImageError::Unmet { .. } => (Status::Failed, refusal.to_string()),
+    let judged = errors.map(|error| match error {
+        ImageError::Unclear { .. } => (Status::Warning, error.to_string()),
+        ImageError::Unmet { .. } => (Status::Failed, error.to_string()),
     });
     match judged.max_by_key(|(state, _)| *state) {
         Some((state, why)) => Finding::new(id, state, why),

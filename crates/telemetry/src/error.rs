@@ -96,8 +96,8 @@ pub enum Error {
         /// Reason why an existing library cannot be used; `None` if the library is missing.
         fault: Option<Fault>,
     },
-    /// A machine without a usable source: neither NVIDIA's driver nor RAPL has what the operation
-    /// needs.
+    /// A machine without a usable source: neither NVIDIA's driver nor RAPL has a device that meets
+    /// the condition of the operation.
     #[error("{operation}: no usable source ({gpus}; {cpus})")]
     NoSource {
         /// Name of the failed operation.

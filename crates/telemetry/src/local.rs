@@ -53,13 +53,13 @@ fn first(operation: &'static str, condition: Condition) -> Result<Sampler> {
     }
 }
 
-/// Rejects a driver without GPUs: sampling it would end at once.
+/// Rejects a source without devices, such as a driver without GPUs: sampling it would end at once.
 fn has_devices(source: &dyn Source, operation: &'static str) -> Result<()> {
     if source.devices().is_empty() {
         return Err(Error::Library {
             operation,
             library: source.name().to_owned(),
-            why: "the driver has no GPU".to_owned(),
+            why: "it has no device".to_owned(),
             fault: Some(Fault::NotSupported),
         });
     }
@@ -131,10 +131,7 @@ mod tests {
                 reports_energy(&Replay::new(silent), "measure"),
                 "measure: device 1 has no value of energy (no permission)",
             ),
-            (
-                found(&[]),
-                "measure: cannot use replay: the driver has no GPU",
-            ),
+            (found(&[]), "measure: cannot use replay: it has no device"),
         ] {
             assert_eq!(error.unwrap_err().to_string(), expected);
         }

@@ -87,14 +87,14 @@ impl Nvml {
     }
 
     fn load(path: Option<PathBuf>) -> Result<Self> {
-        let refused = |error: NvmlError| Error::Library {
+        let library_error = |error: NvmlError| Error::Library {
             operation: "Nvml::open",
             library: name_of(path.as_deref()),
             why: error.to_string(),
             fault: (!is_absent(path.as_deref(), &error)).then(|| fault(&error)),
         };
-        let library = init(path.as_deref()).map_err(refused)?;
-        let count = library.device_count().map_err(refused)?;
+        let library = init(path.as_deref()).map_err(library_error)?;
+        let count = library.device_count().map_err(library_error)?;
         let driver = library.sys_driver_version().ok();
         let (mut devices, mut handles) = (vec![], vec![]);
         for index in 0..count {

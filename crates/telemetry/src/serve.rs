@@ -50,10 +50,10 @@ pub struct Endpoint {
 /// [`Error::Endpoint`] if the address cannot be bound.
 pub fn listen(address: Option<SocketAddr>) -> Result<Listener> {
     let address = address.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, PORT).into());
-    let refused = |why| Error::Endpoint { address, why };
-    let listener = TcpListener::bind(address).map_err(refused)?;
+    let endpoint_error = |why| Error::Endpoint { address, why };
+    let listener = TcpListener::bind(address).map_err(endpoint_error)?;
     Ok(Listener {
-        address: listener.local_addr().map_err(refused)?,
+        address: listener.local_addr().map_err(endpoint_error)?,
         listener,
     })
 }

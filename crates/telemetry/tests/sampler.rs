@@ -192,7 +192,7 @@ fn devices_are_selected_by_index_uuid_or_place() {
 }
 
 #[test]
-fn an_interval_of_nothing_is_rejected() {
+fn intervals_below_the_shortest_are_rejected() {
     for interval in [Duration::ZERO, Duration::from_micros(99)] {
         let error = Sampler::new(Counting::new(1))
             .interval(interval)

@@ -42,7 +42,6 @@ use crate::error::Error;
 use crate::exec::{Executor, Pending};
 use crate::ir::WORD_BITS;
 use crate::jit::{Compiled, jit};
-use crate::shape::element_count;
 use crate::tensor::Tensor;
 
 mod sink;
@@ -50,6 +49,9 @@ mod tile;
 
 pub use sink::{BitFile, PairCount, Sink};
 pub use tile::{Tile, TilePosition};
+
+/// Largest number of pairs of columns.
+const MAX_PAIRS: u64 = i64::MAX as u64;
 
 /// The definition of similarity, and the size of the tiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -126,7 +128,8 @@ impl Similarity {
     ///
     /// # Errors
     /// [`Error::MatrixExpected`] if `x` is not a matrix of f32; [`Error::TooLarge`] if the number
-    /// of results exceeds `isize::MAX`; any error of computing `x` or of the executor.
+    /// of results exceeds 2^63 - 1 or the list of blocks does not fit into memory; any error of
+    /// computing `x` or of the executor.
     pub fn columns<'e>(
         &self,
         executor: &'e dyn Executor,
@@ -141,7 +144,15 @@ impl Similarity {
             });
         };
         // A matrix without rows has columns that take no memory, so their number may be huge.
-        element_count("all_pairs", &[n_cols, n_cols])?;
+        let too_large = || Error::TooLarge {
+            operation: "all_pairs",
+            shape: vec![n_cols, n_cols],
+            limit: usize::try_from(MAX_PAIRS).unwrap_or(usize::MAX),
+        };
+        let n_pairs = (n_cols as u64).checked_mul(n_cols as u64);
+        if n_pairs.is_none_or(|n_pairs| n_pairs > MAX_PAIRS) {
+            return Err(too_large());
+        }
         let elements = match x.storage() {
             Some(_) => x.to_host::<f32>()?,
             None => x.eval::<f32>(executor)?,
@@ -152,7 +163,9 @@ impl Similarity {
         };
         // A tile is not larger than the number of columns, padded to whole words.
         let side = self.side.min(n_cols.next_multiple_of(WORD_BITS)).max(1);
-        let mut blocks = Vec::with_capacity(n_cols.div_ceil(side));
+        let mut blocks = Vec::new();
+        let reserved = blocks.try_reserve_exact(n_cols.div_ceil(side));
+        reserved.map_err(|_| too_large())?;
         for first in (0..n_cols).step_by(side) {
             let size = side.min(n_cols - first);
             let shape = [n_rows, size.next_multiple_of(WORD_BITS)];

@@ -96,8 +96,8 @@ const RULES: [Rule; 19] = [
         may: Uses::Only(&[]),
         optional: &["gpu-wgsl", "shaders", "commands", "tool-io"],
         never: &["wgpu"],
-        modules: "rule error simd regret config number equality rounding centre draw game strategic \
-            extensive profile run batch exact files gpu",
+        modules: "rule error simd regret config number equality rounding centre draw game \
+            strategic extensive profile run batch exact files gpu",
     },
     Rule {
         name: "telemetry",

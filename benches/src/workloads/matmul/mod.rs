@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_rejects_a_part_that_is_not_the_part_it_says() {
+    fn the_check_rejects_rows_other_than_those_of_the_part() {
         let product = Product::square(16).unwrap();
         let c = multiply(&product.a, &product.b, product.shape);
         let part = Portion { rows: 4, of: 16 };

@@ -341,7 +341,13 @@ fn bad_dynamics_and_profiles_are_rejected() {
     ];
     for config in bad {
         assert!(
-            matches!(solve(&game, &config), Err(Error::ParameterInvalid { .. })),
+            matches!(
+                solve(&game, &config),
+                Err(Error::ParameterInvalid {
+                    operation: "solve",
+                    ..
+                })
+            ),
             "{config:?}"
         );
     }

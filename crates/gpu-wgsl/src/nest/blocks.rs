@@ -268,9 +268,11 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             None => self.fold_stage(),
             Some(matrices) => self.multiply_stage(matrices),
         }
-        self.to.line("workgroupBarrier();");
+        // The next stage overwrites what this stage reads. The early exit has barriers of its own.
         if self.may_stop() {
             self.stop();
+        } else {
+            self.to.line("workgroupBarrier();");
         }
         self.to.close();
     }

@@ -4,8 +4,8 @@
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// Number of degrees of freedom of Student's t distribution from which on more degrees are not
-/// distinguished: quantiles up to 4.4 exceed those of the normal distribution by less than 1 %.
+/// Largest number of degrees of freedom; larger numbers are treated as this number. Its quantiles
+/// up to 4.4 exceed those of the normal distribution by less than 1 %.
 pub(super) const MAX_DEGREES: usize = 1000;
 
 /// Returns the two-sided quantile of Student's t distribution: the magnitude that is exceeded with

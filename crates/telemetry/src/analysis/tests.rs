@@ -346,9 +346,9 @@ fn rows_of_one_time_and_rows_in_disorder_are_no_panic() {
     for row in &mut trace.rows {
         row.time = Duration::from_secs(9);
     }
-    let refused = idle_periods(&trace, 0);
+    let rejected = idle_periods(&trace, 0);
     assert!(matches!(
-        refused,
+        rejected,
         Err(Error::Unavailable {
             fault: Fault::InvalidReading,
             ..
@@ -404,9 +404,9 @@ fn a_power_cap_costs_speed_and_saves_energy() {
         "{text}"
     );
     for items in [0.0, f64::NAN, -1.0, f64::INFINITY] {
-        let refused = compare_policies(&job(&free, items), &job(&cap, 1.0));
+        let rejected = compare_policies(&job(&free, items), &job(&cap, 1.0));
         assert!(matches!(
-            refused,
+            rejected,
             Err(Error::ParameterInvalid {
                 parameter: "items",
                 ..

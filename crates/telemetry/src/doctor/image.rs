@@ -282,17 +282,14 @@ mod tests {
 
     #[test]
     fn a_rejection_names_what_the_container_toolkit_names() {
-        let refusal = starts(CUDA_12_2, &t4()).unwrap_err();
+        let error = starts(CUDA_12_2, &t4()).unwrap_err();
         let expected = ImageError::Unmet {
             asked: "cuda>=12.2".into(),
             n_others: 6,
             host: Box::new(t4()),
         };
-        assert_eq!(refusal, expected);
-        assert!(
-            refusal.to_string().contains("driver 510.47.03"),
-            "{refusal}"
-        );
+        assert_eq!(error, expected);
+        assert!(error.to_string().contains("driver 510.47.03"), "{error}");
     }
 
     #[test]
@@ -352,10 +349,10 @@ mod tests {
             unclear(malformed, &t4(), &[malformed]);
             unclear(&format!("{malformed} cuda>=11"), &t4(), &[malformed]);
             assert_eq!(starts(&format!("cuda>=11 {malformed}"), &t4()), Ok(()));
-            let refused = starts(&format!("{malformed},cuda>=12"), &t4());
+            let rejected = starts(&format!("{malformed},cuda>=12"), &t4());
             assert!(
-                matches!(refused, Err(ImageError::Unmet { .. })),
-                "{refused:?}"
+                matches!(rejected, Err(ImageError::Unmet { .. })),
+                "{rejected:?}"
             );
         }
     }
@@ -365,10 +362,10 @@ mod tests {
         let brandless = host("12.2", "535.54.03", None);
         assert_eq!(starts(CUDA_12_2, &brandless), Ok(()));
         assert_eq!(starts("brand=tesla cuda>=12", &brandless), Ok(()));
-        let refused = starts(CUDA_12_2, &host("11.6", "510.47.03", None));
+        let rejected = starts(CUDA_12_2, &host("11.6", "510.47.03", None));
         assert!(
-            matches!(refused, Err(ImageError::Unmet { .. })),
-            "{refused:?}"
+            matches!(rejected, Err(ImageError::Unmet { .. })),
+            "{rejected:?}"
         );
         for nothing in ["", " ", ","] {
             assert_eq!(starts(nothing, &Host::default()), Ok(()));

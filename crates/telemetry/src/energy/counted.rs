@@ -53,10 +53,10 @@ impl EnergyTotal {
         }
         let now = (time.as_secs_f64(), reported_j);
         let goes_on = |from: &(f64, f64)| went_on(*from, now, ANY_POWER_W);
-        let anew = self.last.zip(self.doubted.filter(goes_on));
+        let restarted = self.last.zip(self.doubted.filter(goes_on));
         if let Some((_, last_j)) = self.last.filter(goes_on) {
             self.sum_j += reported_j - last_j;
-        } else if let Some((last, first)) = anew {
+        } else if let Some((last, first)) = restarted {
             // After a reset the counter began at 0, so all of the new reading is energy since the
             // reset. A counter that jumped up was not at 0; only the last step counts.
             let is_from_zero = first.1 < last.1 && went_on((last.0, 0.0), first, ANY_POWER_W);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misread_counter_continues_from_its_value_before() {
+    fn after_a_misread_value_a_counter_continues_from_the_value_before() {
         for misread in [1e15, 5e6 - 0.001, 0.0, f64::INFINITY] {
             let sums = sums([5e6, 5e6 + 1.0, misread, 5e6 + 3.0]);
             assert_eq!(sums, [0.0, 1.0, 1.0, 3.0], "{misread}");

@@ -8,7 +8,8 @@
 //! while the file was written.
 //! Source: the blog note "Tracing GPU Resources" (2023).
 //! Limits: a file contains only the first device of a trace, and no regions of code, faults or
-//! overhead. A clock that was set forward looks like a pause of sampling.
+//! overhead. A clock that was set forward looks like a pause of sampling, and so does a wrong time
+//! of the first row, of the last row, or of several consecutive rows.
 
 use super::{Read, lines, seconds, text_error};
 use crate::device::{Device, Kind, PowerLimits};
@@ -23,10 +24,10 @@ const NAME: &str = "semicolon CSV";
 const N_COLUMNS: usize = 7;
 const NS_PER_S: f64 = 1e9;
 const US_PER_S: f64 = 1e6;
-/// Latest time since 1970, in s, that a file can contain: the largest number but one below 2^64
-/// that f64 resolves, so that rounding cannot exceed the range of [`Duration`].
+/// Latest time since 1970, in s, that a file can contain: the second-largest f64 below 2^64, so
+/// that rounding cannot exceed the range of [`Duration`].
 const LATEST_S: u64 = u64::MAX - 4095;
-/// Number of median distances of rows from which on two rows are far from each other.
+/// Threshold of a large distance between two rows, in median distances.
 const FAR: u32 = 5;
 const J_PER_KJ: f64 = 1e3;
 
@@ -142,13 +143,9 @@ pub(super) fn read(text: &str, limits: DeviceLimits) -> Result<Read> {
 /// Returns the time of each row since the first row, from the times of a wall clock that may have
 /// been set.
 ///
-/// The distance of two consecutive rows is the difference of their times, or the median distance in
-/// the following cases:
-/// - The time falls, because the clock was set back.
-/// - The time of one of the rows is far from those of the rows before and after it, which are near
-///   to each other: only this time is wrong.
-///
-/// No row is later than [`LATEST_S`].
+/// A time that is far from those of the rows before and after it, which are near to each other, is
+/// wrong and becomes their mean. Where the times fall, the clock was set back, and the distance of
+/// the two rows is the median distance. No row is later than [`LATEST_S`].
 fn elapsed(clock: &[Duration]) -> Vec<Duration> {
     let rises = clock
         .windows(2)
@@ -158,20 +155,21 @@ fn elapsed(clock: &[Duration]) -> Vec<Duration> {
     let median = distances.get(distances.len() / 2);
     let median = median.copied().unwrap_or_default();
     let longest = median.saturating_mul(FAR);
-    let is_near = |a: usize, b: usize| clock[a].abs_diff(clock[b]) <= longest;
-    let is_wrong = |at: usize| {
-        let is_inner = at > 0 && at + 1 < clock.len();
-        is_inner && is_near(at - 1, at + 1) && !is_near(at - 1, at) && !is_near(at, at + 1)
-    };
+    let is_near = |a: Duration, b: Duration| a.abs_diff(b) <= longest;
+    let mut mended = clock.to_vec();
+    for (time, around) in mended.iter_mut().skip(1).zip(clock.windows(3)) {
+        let (before, after) = (around[0], around[2]);
+        if is_near(before, after) && !is_near(before, *time) && !is_near(*time, after) {
+            *time = before.min(after) + before.abs_diff(after) / 2;
+        }
+    }
     let began = clock.first().copied().unwrap_or_default();
     let latest = Duration::from_secs(LATEST_S).saturating_sub(began);
     let mut time = Duration::ZERO;
     let mut times = vec![time];
-    for at in 1..clock.len() {
-        let distance = clock[at].checked_sub(clock[at - 1]);
-        let distance = distance.filter(|_| !is_wrong(at - 1) && !is_wrong(at));
-        let next = time.saturating_add(distance.unwrap_or(median));
-        time = next.min(latest);
+    for pair in mended.windows(2) {
+        let distance = pair[1].checked_sub(pair[0]).unwrap_or(median);
+        time = time.saturating_add(distance).min(latest);
         times.push(time);
     }
     times

@@ -199,8 +199,8 @@ mod tests {
         assert!((gpu.power_w(1.5) - 200.0).abs() < 1e-9 && gpu.power_w(0.5) > 300.0);
         assert_eq!((gpu.limit_w(0.5), gpu.limit_w(1.5)), (400.0, 200.0));
         assert_eq!((gpu.clock_reasons(1.5), gpu.clock_reasons(2.5)), (4, 1));
-        let refused = model.control(0, Control::SetLimit(99.0), 2.0);
-        assert_eq!(refused, Err(Fault::Code(INVALID_ARGUMENT)));
+        let rejected = model.control(0, Control::SetLimit(99.0), 2.0);
+        assert_eq!(rejected, Err(Fault::Code(INVALID_ARGUMENT)));
         Ok(())
     }
 

@@ -233,10 +233,10 @@ mod tests {
     #[test]
     fn a_file_that_makes_no_sense_is_rejected_with_its_line() {
         for (text, line) in [("{\n\"gpu\": []}", 2), ("", 1), ("{\"gpus\": 3}", 1)] {
-            let refused = Scenario::from_json(text);
+            let rejected = Scenario::from_json(text);
             assert!(
-                matches!(refused, Err(Error::Text { line: at, .. }) if at.max(1) == line),
-                "{refused:?}"
+                matches!(rejected, Err(Error::Text { line: at, .. }) if at.max(1) == line),
+                "{rejected:?}"
             );
         }
         for gpu in [
@@ -250,10 +250,10 @@ mod tests {
             r#"{"sensors": {"draw": {"by": {"update_s": 0.1, "window_s": -0.1}}}}"#,
             r#"{"thermal": {"rise_c_per_w": -1}}"#,
         ] {
-            let refused = Scenario::from_json(&format!("{{\"gpus\": [{gpu}]}}"));
+            let rejected = Scenario::from_json(&format!("{{\"gpus\": [{gpu}]}}"));
             assert!(
-                matches!(refused, Err(Error::ParameterInvalid { .. })),
-                "{gpu}: {refused:?}"
+                matches!(rejected, Err(Error::ParameterInvalid { .. })),
+                "{gpu}: {rejected:?}"
             );
         }
     }

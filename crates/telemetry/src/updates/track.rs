@@ -451,11 +451,17 @@ fn fill(
         is_all_seen = hold_after.first_s - hold.last_s <= SLOW_READS * period_bounds.shortest_s;
         after = Some(place_after.1);
     }
-    // The number of steps is limited, because at times far from zero a period may be shorter than
-    // the spacing of f64 numbers.
-    let most_steps = ((hold.last_s - place.0) / period_s).ceil() + 1.0;
-    let mut step = 1.0;
-    while step < n_steps && step <= most_steps {
+    // The first read returned the value of the last update before the read, so updates between that
+    // update and the read are wrong times of later ones. At most one of them is filled in. There
+    // would be many if the bounds on the period are so wide that `place` is far before the read.
+    let first_step = ((hold.first_s - place.0) / spacing_s).floor().max(1.0);
+    // At times far from zero a period may be shorter than the spacing of f64 numbers, so steps are
+    // counted, and their number depends on the reads of the hold alone.
+    let most_steps = ((hold.last_s - hold.first_s) / spacing_s).ceil() + 2.0;
+    let mut n_filled = 0.0;
+    while n_filled <= most_steps && first_step + n_filled < n_steps {
+        let step = first_step + n_filled;
+        n_filled += 1.0;
         let time_s = place.0 + step * spacing_s;
         // The error of the period adds up with the distance from either end of the hold. The update
         // is bounded from the closer end.
@@ -471,7 +477,6 @@ fn fill(
             break;
         }
         push(updates, (time_s, slack_s), hold.value, UpdateGap::Next);
-        step += 1.0;
     }
 }
 
@@ -494,7 +499,7 @@ fn bounds((time_s, slack_s): (f64, f64)) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::holds;
+    use super::{PeriodBounds, holds, of_power};
 
     #[test]
     fn equal_readings_are_of_two_updates_only_after_a_whole_period() {
@@ -505,5 +510,18 @@ mod tests {
         assert_eq!(least, [1.0, 0.0, 1.0, 1.0]);
         // Without a pause, equal readings are one hold.
         assert_eq!(holds(&series, 1.0, |_| false).len(), 2);
+    }
+
+    /// Such bounds follow from reads at times up to the limit of `Duration`.
+    #[test]
+    fn a_period_without_bounds_has_no_more_updates_than_reads() {
+        let period_bounds = PeriodBounds {
+            period_s: 0.2,
+            shortest_s: 0.0,
+            longest_s: 3.2e9,
+        };
+        let series = [(3.3, 13.0), (65.6, 2.0), (65.6, 2.0), (1e18, 2.0)];
+        let updates = of_power(&series, &period_bounds);
+        assert!(updates.len() <= 3 * series.len(), "{}", updates.len());
     }
 }

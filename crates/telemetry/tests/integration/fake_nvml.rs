@@ -351,8 +351,11 @@ fn clocks_are_locked_and_reset_and_both_are_remembered() -> Result<(), NvmlError
     assert!(!fake.is_locked(0));
     device.set_power_management_limit(200_000)?;
     assert_eq!(device.enforced_power_limit()?, 200_000);
-    let refused = device.set_power_management_limit(100_000);
-    assert!(matches!(refused, Err(NvmlError::InvalidArg)), "{refused:?}");
+    let rejected = device.set_power_management_limit(100_000);
+    assert!(
+        matches!(rejected, Err(NvmlError::InvalidArg)),
+        "{rejected:?}"
+    );
     let actions = fake.actions();
     let controls: Vec<Control> = actions.iter().map(|action| action.control).collect();
     let expected = [
@@ -375,10 +378,10 @@ fn controls_without_root_are_rejected() -> Result<(), NvmlError> {
     });
     let nvml = fake.nvml();
     let mut device = nvml.device_by_index(0)?;
-    let refused = device.set_power_management_limit(65_000);
+    let rejected = device.set_power_management_limit(65_000);
     assert!(
-        matches!(refused, Err(NvmlError::NoPermission)),
-        "{refused:?}"
+        matches!(rejected, Err(NvmlError::NoPermission)),
+        "{rejected:?}"
     );
     assert_eq!(device.enforced_power_limit()?, 70_000);
     Ok(())

@@ -237,7 +237,7 @@ fn rows_of_a_clock_that_was_set_keep_their_distances() {
     let mut far: Vec<f64> = (0..20).map(f64::from).collect();
     (far[5], far[10]) = (1e9, -1e6);
     for clock in [
-        &[0.0, 1.0, 2.0, 1.5, 2.5, -3.0, 3.0][..],
+        &[0.0, 1.0, 2.0, 1.5, 2.5, -3.0, 4.5][..],
         &[0.0, 1.0, 2.0, 1.5, 2.5, -3.0, -2.0],
         &set_back,
         &far,
@@ -254,14 +254,20 @@ fn rows_of_a_clock_that_was_set_keep_their_distances() {
         let joules = trace.energy(0, part).unwrap().joules;
         assert!((joules - 300.0).abs() < 1e-6, "{clock:?}: {joules}");
     }
+    let times = |clock: &[f64]| -> Vec<f64> {
+        let rows = rows_at(clock).rows;
+        rows.iter().map(|row| row.time.as_secs_f64()).collect()
+    };
     // A pause of sampling is a distance, also if the clock is set back later.
-    let trace = rows_at(&[0.0, 1.0, 2.0, 100.0, 101.0, 100.5, 101.5]);
-    let times: Vec<f64> = trace
-        .rows
-        .iter()
-        .map(|row| row.time.as_secs_f64())
-        .collect();
-    assert_eq!(times, [0.0, 1.0, 2.0, 100.0, 101.0, 102.0, 103.0]);
+    assert_eq!(
+        times(&[0.0, 1.0, 2.0, 100.0, 101.0, 100.5, 101.5]),
+        [0.0, 1.0, 2.0, 100.0, 101.0, 102.0, 103.0]
+    );
+    // The rows around a wrong time keep their distance if it is not the median.
+    assert_eq!(
+        times(&[0.0, 1.0, 2.0, 1e9, 6.0, 7.0, 8.0]),
+        [0.0, 1.0, 2.0, 4.0, 6.0, 7.0, 8.0]
+    );
 }
 
 #[test]

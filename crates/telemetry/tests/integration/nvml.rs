@@ -197,15 +197,15 @@ fn a_gpu_that_is_lost_for_good_delays_no_other() {
 
 #[test]
 fn a_gpu_that_may_not_be_opened_is_a_device_with_that_fault() {
-    let refused = FaultRule {
+    let rejected = FaultRule {
         gpu: Some(1),
         ..FaultRule::for_symbol("nvmlDeviceGetHandleByIndex*", 4)
     };
-    let fake = Fake::play(&Scenario::from_boards(&[Board::T4, Board::A100]).with_fault(refused));
+    let fake = Fake::play(&Scenario::from_boards(&[Board::T4, Board::A100]).with_fault(rejected));
     let mut nvml = Nvml::open_at(&support::fake()).unwrap();
     let device = &nvml.devices()[1];
-    let is_refused = |c: &telemetry::Capability| c.fault == Some(Fault::NoPermission);
-    assert!(device.capabilities.iter().all(is_refused), "{device:?}");
+    let is_rejected = |c: &telemetry::Capability| c.fault == Some(Fault::NoPermission);
+    assert!(device.capabilities.iter().all(is_rejected), "{device:?}");
     let before = fake.calls("nvmlInit_v2");
     for second in 0..100 {
         assert!(at(&fake, &mut nvml, 0, second * 1000).faults.is_empty());

@@ -111,7 +111,7 @@ fn rows_for_a_device_or_a_pipe_have_their_report_in_the_current_folder() {
 
 #[test]
 fn rejected_options_do_not_change_an_old_recording() {
-    let folder = folder("refused");
+    let folder = folder("rejected");
     let out = folder.path().join("log.csv");
     fs::write(&out, "of yesterday").unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

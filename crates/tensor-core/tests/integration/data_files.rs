@@ -588,7 +588,7 @@ fn errors_name_the_file() {
 }
 
 #[test]
-fn a_bool_that_is_neither_is_rejected() {
+fn a_bool_that_is_neither_0_nor_1_is_rejected() {
     let mut bytes = fs::read(golden("bool_line.npy")).unwrap();
     *bytes.last_mut().unwrap() = 2;
     let error = npy::read_from(&bytes[..]).unwrap_err();

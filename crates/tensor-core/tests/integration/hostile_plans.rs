@@ -43,7 +43,7 @@ fn nest(plan: &mut Plan) -> &mut LoopNest {
 }
 
 #[test]
-fn a_plan_that_names_what_is_not_there_is_rejected() {
+fn plans_with_missing_buffers_or_steps_in_another_order_are_rejected() {
     let (plan, data) = planned();
     let changes: [fn(&mut Plan); 6] = [
         |plan| plan.inputs[0] = BufferId(99),

@@ -285,10 +285,10 @@ fn a_window_without_an_update_has_no_verdict() {
     let trace = squares(Board::T4, 2.0, 0.6, 20);
     let start = Duration::from_millis(5_030);
     for length in [Duration::ZERO, Duration::from_micros(800)] {
-        let refused = idle_periods_within(&trace, 0, start..start + length);
+        let rejected = idle_periods_within(&trace, 0, start..start + length);
         assert!(
-            matches!(refused, Err(Error::ParameterInvalid { .. })),
-            "{refused:?}"
+            matches!(rejected, Err(Error::ParameterInvalid { .. })),
+            "{rejected:?}"
         );
     }
 }

@@ -138,9 +138,10 @@ impl DeviceFindings {
         }
     }
 
-    /// Returns the time without readings that lasts up to the end of the trace.
+    /// Returns the time of failed readings that lasts up to the end of the trace.
     pub(crate) fn lost_since(&self) -> Option<&Gap> {
-        self.gaps.last().filter(|last| last.end.is_none())
+        let last = self.gaps.last();
+        last.filter(|last| last.end.is_none() && last.n_empty > 0)
     }
 
     /// Returns the first reason for failed readings in parentheses; empty if there is none.

@@ -309,18 +309,18 @@ fn a_meter_determines_the_ratio_at_one_power_only() {
 
 #[test]
 fn windows_of_a_meter_that_no_sensor_can_report_are_errors() {
-    let is_refused = |windows: &[MeteredWindow]| {
-        let refused = Calibration::from_meter(windows);
-        matches!(refused, Err(crate::Error::ParameterInvalid { .. }))
+    let is_rejected = |windows: &[MeteredWindow]| {
+        let rejected = Calibration::from_meter(windows);
+        matches!(rejected, Err(crate::Error::ParameterInvalid { .. }))
     };
     let fine = metered(100.0, 0.0, 1.0);
-    assert!(!is_refused(&[fine]) && is_refused(&[]));
+    assert!(!is_rejected(&[fine]) && is_rejected(&[]));
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let window = MeteredWindow {
             true_j: bad,
             ..fine
         };
-        assert!(is_refused(&[window]));
+        assert!(is_rejected(&[window]));
     }
     for (low_j, high_j) in [
         (0.0, 1.0),
@@ -330,14 +330,14 @@ fn windows_of_a_meter_that_no_sensor_can_report_are_errors() {
     ] {
         let sampling = Interval { low_j, high_j };
         assert!(
-            is_refused(&[MeteredWindow { sampling, ..fine }]),
+            is_rejected(&[MeteredWindow { sampling, ..fine }]),
             "{sampling:?}"
         );
     }
     let falling = [metered(40.0, 300.0, 0.0), metered(300.0, 0.0, 0.0)];
-    assert!(is_refused(&falling));
+    assert!(is_rejected(&falling));
     // If sampling intervals overlap, reported power may not increase with true power.
-    assert!(is_refused(&[
+    assert!(is_rejected(&[
         metered(100.0, 0.0, 40.0),
         metered(130.0, 0.0, 40.0)
     ]));
