@@ -18,6 +18,8 @@ use std::fmt;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use self::memory::PoolReading;
+
 mod draws;
 pub mod driver;
 mod fake;
@@ -69,8 +71,8 @@ pub trait Worker {
     /// The first wrong result.
     fn step(&mut self, seed: u64, counts: &mut Counts) -> Result<()>;
 
-    /// Returns the bytes in the memory pools of the job's executors; `None` if it has no pools.
-    fn pool_bytes(&self) -> Option<u64> {
+    /// Reads the memory pool of the job's executor; `None` if the job has no pool.
+    fn pool(&self) -> Option<PoolReading> {
         None
     }
 

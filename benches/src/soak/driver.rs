@@ -145,8 +145,13 @@ pub fn run(job: &Job, plan: Plan, progress: &mut dyn FnMut(&Outcome)) -> Outcome
         outcome.longest_step_s = outcome.longest_step_s.max((now - begun).as_secs_f64());
         if now >= next_reading {
             if now >= plan.warm_up {
-                let pooled = worker.as_ref().and_then(|worker| worker.pool_bytes());
-                readings.push(Reading::now(outcome.seconds, pooled));
+                let pool = worker.as_ref().and_then(|worker| worker.pool());
+                if let Some(pool) = pool.filter(|pool| !pool.is_within_limit()) {
+                    let (reserved, most) = (pool.reserved, pool.most_reserved);
+                    let beyond = format!("the pool holds {reserved} bytes (limit {most})");
+                    outcome.add_fault(step, seed, &beyond);
+                }
+                readings.push(Reading::now(outcome.seconds, pool.as_ref()));
             }
             next_reading = now + interval;
             progress(&outcome);

@@ -1,12 +1,14 @@
 //! Memory of this process over time, and the verdict whether it grows.
 //!
 //! Method: a reading has the resident memory of the process (Linux), the bytes that Rust code has
-//! allocated, and those of the job's memory pools. Readings of the first tenth of the time are
-//! left out, because caches fill and threads start in this time. Two numbers describe the rest: the
-//! difference between the medians of its last and its first quarter, and the median slope between
-//! two readings (Theil and Sen), times the distance of the two quarters. A rare peak changes
-//! neither number, and a leak changes both. The memory is flat if both are at most the larger of
-//! [`LEAST_BOUND`] and [`SHARE`] of the first median.
+//! allocated, and those in use in the job's memory pools. The free memory of a pool is left out of
+//! all three, because a pool keeps it on purpose, up to a limit that it documents: a program that
+//! is larger than all before adds some megabytes at once. A pool beyond its limit is a fault.
+//! Readings of the first tenth of the time are left out, because caches fill and threads start in
+//! this time. Two numbers describe the rest: the difference between the medians of its last and its
+//! first quarter, and the median slope between two readings (Theil and Sen), times the distance of
+//! the two quarters. A rare peak changes neither number, and a leak changes both. The memory is
+//! flat if both are at most the larger of [`LEAST_BOUND`] and [`SHARE`] of the first median.
 //! Bound: an allocator returns free memory late, and a table that doubles adds megabytes at once.
 //! The growth of each job is in `xtask/record/soak.json`; a leak of 200 bytes in each of 100,000
 //! results exceeds the bound. Large caches vary with their content, hence the
@@ -21,8 +23,10 @@
 
 use std::fs;
 
+use gpu_wgsl::Gpu;
 use harness::memory::live_bytes;
 use serde::{Deserialize, Serialize};
+use tensor_core::Host;
 
 /// Smallest bound on growth, in bytes.
 pub const LEAST_BOUND: u64 = 8 << 20;
@@ -35,7 +39,62 @@ const LEAST_READINGS: usize = 20;
 /// Number of points of the curve in a record.
 const N_POINTS: usize = 20;
 
-/// A reading of the memory of this process.
+/// Free bytes that the pool of a device may hold in addition to its peak.
+const FREE_ON_DEVICES: u64 = 16 << 20;
+
+/// Memory of the pool of an executor, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolReading {
+    /// Memory in use.
+    pub used: u64,
+    /// Memory in use or free.
+    pub reserved: u64,
+    /// Largest number of reserved bytes that the executor documents.
+    pub most_reserved: u64,
+    /// Whether Rust code allocates the memory.
+    pub is_allocated: bool,
+}
+
+impl PoolReading {
+    /// Reads the pool of a host executor, which keeps as many bytes as its peak in use.
+    #[must_use]
+    pub fn from_host(host: &Host) -> Self {
+        // A `usize` has at most 64 bits.
+        let [used, free, peak] =
+            [host.live_bytes(), host.cached_bytes(), host.peak_bytes()].map(|bytes| bytes as u64);
+        Self {
+            used,
+            reserved: used + free,
+            most_reserved: 2 * peak,
+            is_allocated: true,
+        }
+    }
+
+    /// Reads the pool of a device. Size classes are at most a quarter larger than their buffers.
+    #[must_use]
+    pub fn from_device(gpu: &Gpu) -> Self {
+        let counters = gpu.pool();
+        Self {
+            used: counters.live_bytes(),
+            reserved: counters.reserved_bytes(),
+            most_reserved: (2 * counters.peak_bytes() + FREE_ON_DEVICES) / 4 * 5,
+            is_allocated: false,
+        }
+    }
+
+    /// Returns the bytes that are reserved and not in use.
+    fn free(&self) -> u64 {
+        self.reserved.saturating_sub(self.used)
+    }
+
+    /// Returns whether the pool keeps to its limit.
+    #[must_use]
+    pub fn is_within_limit(&self) -> bool {
+        self.reserved <= self.most_reserved
+    }
+}
+
+/// A reading of the memory of this process, without the free memory of pools.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     /// Time since the start of the job, in seconds.
@@ -44,20 +103,31 @@ pub struct Reading {
     pub resident: Option<u64>,
     /// Bytes that Rust code has allocated and not freed.
     pub allocated: u64,
-    /// Bytes of the job's memory pools.
+    /// Bytes in use in the job's memory pools.
     pub pooled: Option<u64>,
 }
 
 impl Reading {
-    /// Reads the memory of this process.
+    /// Reads the memory of this process, which has a pool if the job has one.
     #[must_use]
-    pub fn now(time_s: f64, pooled: Option<u64>) -> Self {
+    pub fn now(time_s: f64, pool: Option<&PoolReading>) -> Self {
+        // A `usize` has at most 64 bits.
+        Self::new(time_s, resident_bytes(), live_bytes() as u64, pool)
+    }
+
+    /// Leaves out the free memory of the pool. The pool of a device has no memory of Rust code.
+    fn new(time_s: f64, resident: Option<u64>, allocated: u64, pool: Option<&PoolReading>) -> Self {
+        let free = pool.map_or(0, PoolReading::free);
+        let free_in_rust = if pool.is_some_and(|pool| pool.is_allocated) {
+            free
+        } else {
+            0
+        };
         Self {
             time_s,
-            resident: resident_bytes(),
-            // A `usize` has at most 64 bits.
-            allocated: live_bytes() as u64,
-            pooled,
+            resident: resident.map(|bytes| bytes.saturating_sub(free)),
+            allocated: allocated.saturating_sub(free_in_rust),
+            pooled: pool.map(|pool| pool.used),
         }
     }
 }
@@ -66,13 +136,13 @@ impl Reading {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
-    /// Resident memory of the process.
+    /// Resident memory of the process, without the free memory of pools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident: Option<Growth>,
-    /// Bytes that Rust code allocated.
+    /// Bytes that Rust code allocated, without the free memory of pools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated: Option<Growth>,
-    /// Bytes of memory pools.
+    /// Bytes in use in memory pools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooled: Option<Growth>,
 }
@@ -222,6 +292,33 @@ mod tests {
         assert!(!late.flat, "{late:?}");
         let large = judged(|share| (1000.0 + 15.0 * share) * MIB);
         assert!(large.flat, "2 % of a large memory are allowed: {large:?}");
+    }
+
+    #[test]
+    fn free_memory_of_a_pool_is_left_out_and_limited() {
+        let pool = PoolReading {
+            used: 1,
+            reserved: 9,
+            most_reserved: 9,
+            is_allocated: false,
+        };
+        let kinds = |pool: Option<&PoolReading>| {
+            let reading = Reading::new(0.0, Some(100), 50, pool);
+            (reading.resident, reading.allocated, reading.pooled)
+        };
+        assert_eq!(kinds(None), (Some(100), 50, None));
+        assert_eq!(kinds(Some(&pool)), (Some(92), 50, Some(1)));
+        let on_host = PoolReading {
+            is_allocated: true,
+            ..pool
+        };
+        assert_eq!(kinds(Some(&on_host)), (Some(92), 42, Some(1)));
+        assert!(pool.is_within_limit());
+        let beyond = PoolReading {
+            most_reserved: pool.reserved - 1,
+            ..pool
+        };
+        assert!(!beyond.is_within_limit());
     }
 
     #[test]

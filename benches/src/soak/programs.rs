@@ -9,6 +9,7 @@ use gpu_wgsl::{Adapter, Gpu, Select, adapters};
 use tensor_core::random_programs::{Tally, compare_on};
 use tensor_core::{Executor, Host};
 
+use super::memory::PoolReading;
 use super::{Counts, Job, Worker, slug};
 
 /// Number of programs of a usual step.
@@ -28,13 +29,12 @@ pub(super) fn jobs() -> Vec<Job> {
     let host = Job::new("programs/host", || {
         let host = Host::new();
         let counters = host.clone();
-        // A `usize` has at most 64 bits.
-        let pooled = move || (counters.live_bytes() + counters.cached_bytes()) as u64;
-        Ok(Programs::new(host, pooled))
+        let pool = move || PoolReading::from_host(&counters);
+        Ok(Programs::new(host, pool))
     });
     let on_adapters = on_each_adapter("programs", Some(LLVMPIPE), |gpu| {
         let (counters, kernels) = (gpu.clone(), gpu.clone());
-        let mut programs = Programs::new(gpu, move || counters.pool().reserved_bytes());
+        let mut programs = Programs::new(gpu, move || PoolReading::from_device(&counters));
         programs.kernels = Some(Box::new(move || kernels.compiled_kernels()));
         Ok(programs)
     });
@@ -72,18 +72,18 @@ pub(super) fn on_each_adapter<W: Worker + 'static>(
 /// An executor with its pool.
 struct Programs<E, P> {
     executor: E,
-    pooled: P,
+    pool: P,
     /// Returns the number of kernels that the executor has compiled, if it compiles kernels.
     kernels: Option<Box<dyn Fn() -> u64>>,
     tally: Tally,
     n_programs: u64,
 }
 
-impl<E: Executor, P: Fn() -> u64> Programs<E, P> {
-    fn new(executor: E, pooled: P) -> Self {
+impl<E: Executor, P: Fn() -> PoolReading> Programs<E, P> {
+    fn new(executor: E, pool: P) -> Self {
         Self {
             executor,
-            pooled,
+            pool,
             kernels: None,
             tally: Tally::default(),
             n_programs: 0,
@@ -91,7 +91,7 @@ impl<E: Executor, P: Fn() -> u64> Programs<E, P> {
     }
 }
 
-impl<E: Executor, P: Fn() -> u64> Worker for Programs<E, P> {
+impl<E: Executor, P: Fn() -> PoolReading> Worker for Programs<E, P> {
     fn step(&mut self, seed: u64, counts: &mut Counts) -> Result<()> {
         let has_many = seed % MANY_ONE_IN == MANY_ONE_IN - 1;
         let n_programs = if has_many { MANY } else { FEW };
@@ -109,8 +109,8 @@ impl<E: Executor, P: Fn() -> u64> Worker for Programs<E, P> {
         Ok(())
     }
 
-    fn pool_bytes(&self) -> Option<u64> {
-        Some((self.pooled)())
+    fn pool(&self) -> Option<PoolReading> {
+        Some((self.pool)())
     }
 
     fn finish(&mut self) -> Result<()> {

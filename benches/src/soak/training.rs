@@ -22,6 +22,7 @@ use tensor_core::rng::Philox;
 use tensor_core::{Executor, Host, Reference, Tensor, grad};
 
 use super::draws::Draws;
+use super::memory::PoolReading;
 use super::programs::on_each_adapter;
 use super::{Counts, Job, Worker};
 
@@ -49,13 +50,12 @@ pub(super) fn jobs() -> Vec<Job> {
     let host = Job::new("training/host", || {
         let host = Host::new();
         let counters = host.clone();
-        // A `usize` has at most 64 bits.
-        let pooled = move || (counters.live_bytes() + counters.cached_bytes()) as u64;
-        Trainings::new(host, 1, pooled)
+        let pool = move || PoolReading::from_host(&counters);
+        Trainings::new(host, 1, pool)
     });
     let on_adapters = on_each_adapter("training", None, |gpu| {
         let counters = gpu.clone();
-        Trainings::new(gpu, ON_DEVICES, move || counters.pool().reserved_bytes())
+        Trainings::new(gpu, ON_DEVICES, move || PoolReading::from_device(&counters))
     });
     std::iter::once(host).chain(on_adapters).collect()
 }
@@ -63,7 +63,7 @@ pub(super) fn jobs() -> Vec<Job> {
 /// An executor with a compiled training.
 struct Trainings<E, P> {
     executor: E,
-    pooled: P,
+    pool: P,
     tolerance: Tolerance,
     /// The absolute part of the tolerance.
     absolute: f64,
@@ -71,8 +71,8 @@ struct Trainings<E, P> {
     steps: Steps,
 }
 
-impl<E: Executor, P: Fn() -> u64> Trainings<E, P> {
-    fn new(executor: E, factor: usize, pooled: P) -> Result<Self> {
+impl<E: Executor, P: Fn() -> PoolReading> Trainings<E, P> {
+    fn new(executor: E, factor: usize, pool: P) -> Result<Self> {
         let net = net()?;
         let absolute = ABSOLUTE * factor as f64;
         let [parameters, state] = start(&net, &mut Draws::new(0))?;
@@ -84,7 +84,7 @@ impl<E: Executor, P: Fn() -> u64> Trainings<E, P> {
         let [parameters, state] = tensors(&slots, &[parameters, state]);
         Ok(Self {
             executor,
-            pooled,
+            pool,
             tolerance: Tolerance::relative(RELATIVE * factor).or_absolute(absolute),
             absolute,
             steps: Steps::new(net.clone(), optimizers, parameters, state)?,
@@ -187,7 +187,7 @@ impl<E: Executor, P: Fn() -> u64> Trainings<E, P> {
 /// Decay of the weights of the compiled net.
 const WEIGHT_DECAY: f64 = 1e-3;
 
-impl<E: Executor, P: Fn() -> u64> Worker for Trainings<E, P> {
+impl<E: Executor, P: Fn() -> PoolReading> Worker for Trainings<E, P> {
     fn step(&mut self, seed: u64, counts: &mut Counts) -> Result<()> {
         let mut draws = Draws::new(seed);
         self.train_built(&mut draws)?;
@@ -196,8 +196,8 @@ impl<E: Executor, P: Fn() -> u64> Worker for Trainings<E, P> {
         Ok(())
     }
 
-    fn pool_bytes(&self) -> Option<u64> {
-        Some((self.pooled)())
+    fn pool(&self) -> Option<PoolReading> {
+        Some((self.pool)())
     }
 }
 

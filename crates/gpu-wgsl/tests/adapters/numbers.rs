@@ -117,8 +117,8 @@ fn arguments_of_compiled_functions_need_no_new_kernel() {
             let noise = Tensor::rand(seed.stream(n.into()), &[16, 16]);
             let expected = &w - (w.matmul(&m).relu() + noise) * rate;
             assert_close(
-                &stepped[0].to_host::<f32>().unwrap(),
-                &expected.eval::<f32>(&Reference).unwrap(),
+                stepped[0].to_host::<f32>().unwrap(),
+                expected.eval::<f32>(&Reference).unwrap(),
                 Tolerance::bits(),
             );
             n_compiled.push(gpu.compiled_kernels());
