@@ -1,9 +1,9 @@
 //! Memory of this process over time, and the verdict whether it grows.
 //!
 //! Method: a reading has the resident memory of the process (Linux), the bytes that Rust code has
-//! allocated, and those in use in the job's memory pools. The free memory of a pool is left out of
-//! all three, because a pool keeps it on purpose, up to a limit that it documents: a program that
-//! is larger than all before adds some megabytes at once. A pool beyond its limit is a fault.
+//! allocated, and those in use in the job's memory pools. No number includes the free memory of a
+//! pool. A pool keeps free memory up to a limit that the executor documents, so a program that is
+//! larger than all before adds some megabytes at once. A pool beyond its limit is a fault.
 //! Readings of the first tenth of the time are left out, because caches fill and threads start in
 //! this time. Two numbers describe the rest: the difference between the medians of its last and its
 //! first quarter, and the median slope between two readings (Theil and Sen), times the distance of

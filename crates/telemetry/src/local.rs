@@ -59,7 +59,7 @@ fn has_devices(source: &dyn Source, operation: &'static str) -> Result<()> {
         return Err(Error::Library {
             operation,
             library: source.name().to_owned(),
-            why: "it has no device".to_owned(),
+            why: "no device found".to_owned(),
             fault: Some(Fault::NotSupported),
         });
     }
@@ -131,7 +131,7 @@ mod tests {
                 reports_energy(&Replay::new(silent), "measure"),
                 "measure: device 1 has no value of energy (no permission)",
             ),
-            (found(&[]), "measure: cannot use replay: it has no device"),
+            (found(&[]), "measure: cannot use replay: no device found"),
         ] {
             assert_eq!(error.unwrap_err().to_string(), expected);
         }

@@ -129,3 +129,25 @@ fn arguments_of_compiled_functions_need_no_new_kernel() {
         );
     }
 }
+
+#[test]
+fn steps_of_an_unrolled_network_share_their_kernels() {
+    for gpu in &opened() {
+        const STEPS: isize = 20;
+        let (u, w) = (normal(&[STEPS as usize, 4, 8], 0), normal(&[8, 8], 1));
+        let before = gpu.compiled_kernels();
+        let mut state = normal(&[4, 8], 2);
+        for step in 0..STEPS {
+            let input = u.slice(0, step..step + 1).squeeze(0);
+            state = (state.matmul(&w) + input).tanh();
+        }
+        if let Err(error) = compare_steps(gpu, &[&state]) {
+            panic!("{error}");
+        }
+        let n_compiled = gpu.compiled_kernels() - before;
+        assert!(
+            n_compiled <= 4,
+            "{n_compiled} kernels for {STEPS} equal steps"
+        );
+    }
+}

@@ -451,9 +451,9 @@ fn fill(
         is_all_seen = hold_after.first_s - hold.last_s <= SLOW_READS * period_bounds.shortest_s;
         after = Some(place_after.1);
     }
-    // The first read returned the value of the last update before the read, so updates between that
-    // update and the read are wrong times of later ones. At most one of them is filled in. There
-    // would be many if the bounds on the period are so wide that `place` is far before the read.
+    // `place` is the last update before the first read, so later updates are after the read. Its
+    // time has an error, so one step before the read is kept. If the bounds on the period are very
+    // wide, `place` is many steps before the read; all but the last of these steps are left out.
     let first_step = ((hold.first_s - place.0) / spacing_s).floor().max(1.0);
     // At times far from zero a period may be shorter than the spacing of f64 numbers, so steps are
     // counted, and their number depends on the reads of the hold alone.
@@ -514,7 +514,7 @@ mod tests {
 
     /// Such bounds follow from reads at times up to the limit of `Duration`.
     #[test]
-    fn a_period_without_bounds_has_no_more_updates_than_reads() {
+    fn the_number_of_updates_is_limited_by_the_reads_if_the_period_is_unknown() {
         let period_bounds = PeriodBounds {
             period_s: 0.2,
             shortest_s: 0.0,

@@ -43,7 +43,7 @@ fn a_driver_without_a_gpu_has_rapl_as_its_fallback() {
         assert!(found.starts_with(problem), "{found}");
         // The remedy follows the reasons.
         let parts = [
-            "it has no device",
+            "no device found",
             "no RAPL domain found",
             "); `cargo xtask doctor`",
         ];
