@@ -23,8 +23,8 @@ use crate::trace_files;
 
 /// Number of bytes at the beginning of an input that are not for rows.
 const MAX_OPTIONS: usize = 96;
-/// Most rows of a trace.
-const MAX_ROWS: usize = 96;
+/// Most rows of a trace: enough changes for a period, and few, because each is analysed many times.
+const MAX_ROWS: usize = 40;
 /// Longest time of a row or region. Chrome traces contain times as floats, and the longest
 /// [`Duration`] is rounded to a number beyond its range.
 const LONGEST: Duration = Duration::from_secs(1 << 63);
