@@ -147,8 +147,8 @@ pub fn run(job: &Job, plan: Plan, progress: &mut dyn FnMut(&Outcome)) -> Outcome
             if now >= plan.warm_up {
                 let pool = worker.as_ref().and_then(|worker| worker.pool());
                 if let Some(pool) = pool.filter(|pool| !pool.is_within_limit()) {
-                    let (reserved, most) = (pool.reserved, pool.most_reserved);
-                    let beyond = format!("the pool holds {reserved} bytes (limit {most})");
+                    let (reserved, limit) = (pool.reserved, pool.max_reserved);
+                    let beyond = format!("the pool holds {reserved} bytes (limit {limit})");
                     outcome.add_fault(step, seed, &beyond);
                 }
                 readings.push(Reading::now(outcome.seconds, pool.as_ref()));
@@ -187,6 +187,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::soak::memory::PoolReading;
     use anyhow::ensure;
 
     const PLAN: Plan = Plan {
@@ -230,6 +231,40 @@ mod tests {
         if let Some(resident) = &memory.resident {
             assert!(!resident.flat, "{resident:?}");
         }
+    }
+
+    #[test]
+    fn a_pool_beyond_its_limit_is_a_fault() {
+        /// A worker whose pool has a limit of 100 bytes.
+        struct Pooled {
+            reserved: u64,
+        }
+        impl Worker for Pooled {
+            fn step(&mut self, _: u64, _: &mut Counts) -> Result<()> {
+                Ok(())
+            }
+
+            fn pool(&self) -> Option<PoolReading> {
+                Some(PoolReading {
+                    used: 1,
+                    reserved: self.reserved,
+                    max_reserved: 100,
+                    is_allocated: false,
+                })
+            }
+        }
+        let once = Plan {
+            time: Duration::ZERO,
+            ..PLAN
+        };
+        let faults = |reserved| {
+            let job = Job::new("test", move || Ok(Pooled { reserved }));
+            let outcome = run(&job, once, &mut |_| ());
+            let texts = outcome.faults.into_iter().map(|fault| fault.text);
+            texts.collect::<Vec<String>>()
+        };
+        assert!(faults(100).is_empty());
+        assert_eq!(faults(101), ["the pool holds 101 bytes (limit 100)"]);
     }
 
     #[test]

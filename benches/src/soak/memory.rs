@@ -39,9 +39,6 @@ const LEAST_READINGS: usize = 20;
 /// Number of points of the curve in a record.
 const N_POINTS: usize = 20;
 
-/// Free bytes that the pool of a device may hold in addition to its peak.
-const FREE_ON_DEVICES: u64 = 16 << 20;
-
 /// Memory of the pool of an executor, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolReading {
@@ -50,7 +47,7 @@ pub struct PoolReading {
     /// Memory in use or free.
     pub reserved: u64,
     /// Largest number of reserved bytes that the executor documents.
-    pub most_reserved: u64,
+    pub max_reserved: u64,
     /// Whether Rust code allocates the memory.
     pub is_allocated: bool,
 }
@@ -65,19 +62,19 @@ impl PoolReading {
         Self {
             used,
             reserved: used + free,
-            most_reserved: 2 * peak,
+            max_reserved: 2 * peak,
             is_allocated: true,
         }
     }
 
-    /// Reads the pool of a device. Size classes are at most a quarter larger than their buffers.
+    /// Reads the pool of a device.
     #[must_use]
     pub fn from_device(gpu: &Gpu) -> Self {
         let counters = gpu.pool();
         Self {
             used: counters.live_bytes(),
             reserved: counters.reserved_bytes(),
-            most_reserved: (2 * counters.peak_bytes() + FREE_ON_DEVICES) / 4 * 5,
+            max_reserved: counters.max_reserved_bytes(),
             is_allocated: false,
         }
     }
@@ -90,7 +87,7 @@ impl PoolReading {
     /// Returns whether the pool keeps to its limit.
     #[must_use]
     pub fn is_within_limit(&self) -> bool {
-        self.reserved <= self.most_reserved
+        self.reserved <= self.max_reserved
     }
 }
 
@@ -299,7 +296,7 @@ mod tests {
         let pool = PoolReading {
             used: 1,
             reserved: 9,
-            most_reserved: 9,
+            max_reserved: 9,
             is_allocated: false,
         };
         let kinds = |pool: Option<&PoolReading>| {
@@ -315,7 +312,7 @@ mod tests {
         assert_eq!(kinds(Some(&on_host)), (Some(92), 42, Some(1)));
         assert!(pool.is_within_limit());
         let beyond = PoolReading {
-            most_reserved: pool.reserved - 1,
+            max_reserved: pool.reserved - 1,
             ..pool
         };
         assert!(!beyond.is_within_limit());

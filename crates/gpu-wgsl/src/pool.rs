@@ -30,6 +30,8 @@ pub struct PoolCounters {
     live_bytes: u64,
     peak_bytes: u64,
     reserved_bytes: u64,
+    /// Peak of the bytes of the buffers in use, rounded up to size classes.
+    peak_used_bytes: u64,
     n_reused: u64,
     n_created: u64,
 }
@@ -47,11 +49,24 @@ impl PoolCounters {
         self.peak_bytes
     }
 
-    /// Returns the number of bytes that are allocated on the device for callers, in use or free:
-    /// at most twice the peak in use, plus 16 MiB, all rounded up to size classes.
+    /// Returns the number of bytes that are allocated on the device for callers, in use or free,
+    /// at most [`PoolCounters::max_reserved_bytes`].
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.reserved_bytes
+    }
+
+    /// Returns the limit of `reserved_bytes`: the peak in use and as many free bytes, at least
+    /// 16 MiB. Here each buffer counts with its size on the device: its request rounded up by at
+    /// most a quarter, and at least 256 bytes.
+    #[must_use]
+    pub fn max_reserved_bytes(&self) -> u64 {
+        self.peak_used_bytes + self.max_free_bytes()
+    }
+
+    /// Returns the limit of the free bytes.
+    fn max_free_bytes(&self) -> u64 {
+        self.peak_used_bytes.max(MIN_FREE_BYTES)
     }
 
     /// Returns the number of requests that reused a free buffer.
@@ -75,8 +90,6 @@ pub(crate) struct Pool<B> {
     free: HashMap<u64, VecDeque<(u64, B)>>,
     /// Bytes of the free buffers.
     free_bytes: u64,
-    /// Peak of the bytes of the buffers in use, rounded up to size classes.
-    peak_used_bytes: u64,
     /// Number of buffers that were returned so far.
     n_returned: u64,
     /// Name and size of each live allocation, by its number.
@@ -92,7 +105,6 @@ impl<B> Default for Pool<B> {
         Self {
             free: HashMap::new(),
             free_bytes: 0,
-            peak_used_bytes: 0,
             n_returned: 0,
             live: BTreeMap::new(),
             n_allocations: 0,
@@ -121,7 +133,7 @@ impl<B> Pool<B> {
 
     pub(crate) fn reset_peak(&mut self) {
         self.counters.peak_bytes = self.counters.live_bytes;
-        self.peak_used_bytes = self.used_bytes();
+        self.counters.peak_used_bytes = self.used_bytes();
         self.drop_oldest();
     }
 
@@ -201,8 +213,7 @@ impl<B> Pool<B> {
 
     /// Drops free buffers, the first returned first, until the rest is within the limit.
     fn drop_oldest(&mut self) {
-        let limit = self.peak_used_bytes.max(MIN_FREE_BYTES);
-        while self.free_bytes > limit {
+        while self.free_bytes > self.counters.max_free_bytes() {
             let oldest = self
                 .free
                 .iter_mut()
@@ -230,7 +241,8 @@ impl<B> Pool<B> {
             .insert(self.n_allocations, (Arc::clone(name), bytes));
         self.counters.live_bytes += bytes;
         self.counters.peak_bytes = self.counters.peak_bytes.max(self.counters.live_bytes);
-        self.peak_used_bytes = self.peak_used_bytes.max(self.used_bytes());
+        let used_bytes = self.used_bytes();
+        self.counters.peak_used_bytes = self.counters.peak_used_bytes.max(used_bytes);
         self.n_allocations
     }
 }
@@ -334,8 +346,10 @@ mod tests {
                 pool.release(number, class, ());
             }
             let counters = pool.counters();
-            let limit = (2 * counters.peak_bytes() + MIN_FREE_BYTES) / 4 * 5;
+            let limit = counters.max_reserved_bytes();
             assert!(counters.reserved_bytes() <= limit, "{counters:?}");
+            let in_classes = (2 * counters.peak_bytes() + MIN_FREE_BYTES) / 4 * 5;
+            assert!(limit <= in_classes, "{counters:?}");
         }
     }
 
