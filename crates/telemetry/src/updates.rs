@@ -161,8 +161,12 @@ pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> 
     let shortest_s = shortest_s.max(width_s / SLOW_READS);
     let (mut best, mut coarse_s, mut candidate_s) = (MIN_EVIDENCE, 0.0, longest_s);
     while candidate_s >= shortest_s {
-        let off = residual(&changes, candidate_s);
         let reported = (candidate_s / (width_s + 2.0 * JITTER * candidate_s)).ln();
+        // The evidence is at most `reported`, which falls with the period.
+        if reported <= best {
+            break;
+        }
+        let off = residual(&changes, candidate_s);
         let evidence = (1.0 - off) * reported - off * MISFIT_COST;
         if evidence > best {
             (best, coarse_s) = (evidence, candidate_s);
