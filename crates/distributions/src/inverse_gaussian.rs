@@ -27,8 +27,9 @@ pub(crate) const NAME: &str = "inverse Gaussian";
 /// from 1e-150 to 1e150, in both tails. Golden points have logarithms of probabilities down to -1e8
 /// on the whole plane, and down to -1e25 for means from 1e-137 to 1e133; the [front page](crate)
 /// has the measured errors. Outside that plane, functions at an `x`, quantiles and draws stay
-/// inside their range and are never NaN, but their accuracy is not specified. The functions of a
-/// slice and of a single number return the same bits.
+/// inside their range and are never NaN, but their accuracy is not specified. Logarithms of
+/// probabilities below -8.9e307, half the least f64, are rounded to this number or to -∞. The
+/// functions of a slice and of a single number return the same bits.
 ///
 /// # Parameters of other libraries
 /// | library | parameters | here |

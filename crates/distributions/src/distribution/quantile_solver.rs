@@ -20,6 +20,10 @@ use std::f64::consts::LN_2;
 
 /// The maximum number of steps, more than any input needs.
 const MAX_STEPS: u32 = 60;
+/// The number of steps after which a search bisects the whole range of f64. Only a first guess that
+/// is wrong by many decades needs so many steps. About ten more steps shorten the bracket to a few
+/// decades.
+const PATIENCE: f64 = 8.0;
 /// The error of `L`, in units of `max(1, |L|)`, up to which the next step is the last step. The
 /// error after this step is of fourth order in `LAST_STEP`.
 const LAST_STEP: f64 = 5e-5;
@@ -238,7 +242,7 @@ impl<const N: usize> Searches<N> {
             let within = if low < next && next < high {
                 next
             } else {
-                between(low, high)
+                between(low, high, self.n_steps[i] < PATIENCE)
             };
             let walked = if is_last { next } else { within };
             // If the root is outside f64's range, the result is ∞ or 0.
@@ -263,16 +267,20 @@ impl<const N: usize> Searches<N> {
     }
 }
 
-/// Returns a point inside a bracket: the geometric mean of the ends, or a fixed factor away from
-/// the finite end if the other end is 0 or infinite. At most one end may be 0 or infinite.
+/// Returns a point inside a bracket: the geometric mean of its ends. If one end is 0 or infinite,
+/// and `is_near`, the point is near the other end. At most one end may be 0 or infinite.
 #[inline(always)]
-fn between(low: f64, high: f64) -> f64 {
+fn between(low: f64, high: f64, is_near: bool) -> f64 {
     const FAR: f64 = 16.0;
+    let middle = low.max(f64::MIN_POSITIVE).sqrt() * high.min(f64::MAX).sqrt();
     let down = (high / FAR).max(f64::MIN_POSITIVE);
     let up = (low * FAR).min(f64::MAX);
-    let middle = low.sqrt() * high.sqrt();
-    let inside = if high == f64::INFINITY { up } else { middle };
-    if low == 0.0 { down } else { inside }
+    let inside = if is_near && high == f64::INFINITY {
+        up
+    } else {
+        middle
+    };
+    if is_near && low == 0.0 { down } else { inside }
 }
 
 /// Returns the error `ln P(x) - ln p`, and the step in `ln x` that corrects the error.
@@ -324,7 +332,8 @@ fn step(distribution: &impl Distribution<Point = Point>, target: Target, x: f64)
 /// Source: Hastings 1955, "Approximations for digital computers", sheet 68.
 #[inline(always)]
 pub(crate) fn normal_quantile(ln_p: f64) -> f64 {
-    let t = (-2.0 * ln_p).sqrt();
+    // Twice the root of a quarter, because `-2 ln_p` may be infinite.
+    let t = 2.0 * (-0.5 * ln_p).sqrt();
     let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
     let below = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
     above / below - t

@@ -182,8 +182,8 @@ impl Fit {
     /// Returns the equal-tailed confidence interval of the shape at confidence `level`.
     ///
     /// The interval is exact, because `λS` has the distribution `χ²(n - 1)`. At level 1 the
-    /// interval is `[0, ∞]`. At level 0 both ends are equal, and their value is a median-unbiased
-    /// estimate of the shape.
+    /// interval is `[0, ∞]`. At level 0 both ends are equal except for rounding, and their value is
+    /// a median-unbiased estimate of the shape.
     ///
     /// # Errors
     /// [`Error::ProbabilityInvalid`]: `level` is outside [0, 1] or NaN.
@@ -193,9 +193,11 @@ impl Fit {
         let end = |is_upper| {
             chi_squared(self.freedom(), 0.5 * outside, is_upper) / self.statistic.dispersion()
         };
+        let upper = end(true);
         Ok(Interval {
-            lower: end(false),
-            upper: end(true),
+            // At level 0 the lower end may be rounded to a larger number than the upper end.
+            lower: end(false).min(upper),
+            upper,
         })
     }
 

@@ -55,18 +55,18 @@ impl Distribution for InverseGaussian {
             let half = 0.5 * root_phi;
             // r*: the signed root w and the normal score z differ by ln((1 + r)/2)/w.
             let w = if z.abs() > NEAR_MEDIAN {
-                z - ln(0.5 * (1.0 + ratio(z * half))) / z
+                z - ln(0.5 * (1.0 + at_root(1.0, z * half))) / z
             } else {
                 z - half
             };
-            return self.mean * ratio(w * half);
+            return at_root(self.mean, w * half);
         }
         if target.is_upper {
-            self.mean * ratio(0.5 * root_phi * (-normal).max(LEAST_ROOT))
+            at_root(self.mean, 0.5 * root_phi * (-normal).max(LEAST_ROOT))
         } else {
             // The Lévy distribution: P = 2 Φ(-sqrt(λ/x)), solved for x.
             let z = normal_quantile(target.ln_p - LN_2);
-            self.shape / (z * z)
+            self.shape / z / z
         }
     }
 
@@ -77,11 +77,19 @@ impl Distribution for InverseGaussian {
 
 /// Returns `x/μ` at the signed root `w`, from `t = w sqrt(φ)/2` with `φ = μ/λ`.
 #[inline(always)]
-fn ratio(t: f64) -> f64 {
-    let root = t.abs() + (1.0 + t * t).sqrt();
-    if t < 0.0 {
-        1.0 / (root * root)
+fn at_root(mean: f64, t: f64) -> f64 {
+    // 1 is less than half a unit in the last place of the square, which may overflow.
+    const LARGE: f64 = 1e9;
+    let hypotenuse = if t.abs() > LARGE {
+        t.abs()
     } else {
-        root * root
+        (1.0 + t * t).sqrt()
+    };
+    let root = t.abs() + hypotenuse;
+    // In steps, because the square may exceed the range of f64 where the result does not.
+    if t < 0.0 {
+        mean / root / root
+    } else {
+        mean * root * root
     }
 }

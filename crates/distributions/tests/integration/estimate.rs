@@ -256,6 +256,19 @@ fn intervals_reject_invalid_levels_and_are_exact_at_levels_0_and_1() {
 }
 
 #[test]
+fn the_ends_of_the_interval_of_a_shape_meet_at_level_0() {
+    for n in 2..100_u32 {
+        let sample: Vec<f64> = (1..=n).map(f64::from).collect();
+        let fit = Fit::from_sample(&sample).unwrap();
+        for level in [0.0, 1e-16, 1e-15] {
+            let Interval { lower, upper } = fit.shape_interval(level).unwrap();
+            assert!(lower <= upper, "{n} {level}: {lower} {upper}");
+            assert_close([lower], [upper], Tolerance::relative(64));
+        }
+    }
+}
+
+#[test]
 fn exact_intervals_cover_as_often_as_they_say() {
     const LEVEL: f64 = 0.9;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);

@@ -81,20 +81,25 @@ fn no_function_is_nan_or_outside_its_range() {
 }
 
 #[test]
-fn quantiles_end_wherever_they_are_asked() {
+fn quantiles_are_in_range_and_in_the_order_of_their_probabilities() {
     let probabilities = [
         0.0,
         5e-324,
         1e-300,
         1e-17,
         0.3,
+        0.475,
         0.5,
+        0.525,
         0.75,
         1.0 - f64::EPSILON,
         1.0,
     ];
     let logarithms = [
         f64::NEG_INFINITY,
+        -f64::MAX,
+        -1e308,
+        -8e307,
         -1e300,
         -1e25,
         -1e5,
@@ -107,26 +112,65 @@ fn quantiles_end_wherever_they_are_asked() {
     for mean in SIZES {
         for shape in SIZES {
             let distribution = InverseGaussian::new(mean, shape).unwrap();
-            for p in probabilities {
-                for x in [distribution.inverse_cdf(p), distribution.inverse_sf(p)] {
-                    assert!(
-                        (0.0..=f64::INFINITY).contains(&x),
-                        "{distribution:?} at {p}: {x}"
-                    );
-                }
-            }
-            for ln_p in logarithms {
-                for x in [
-                    distribution.inverse_ln_cdf(ln_p),
-                    distribution.inverse_ln_sf(ln_p),
-                ] {
-                    assert!(
-                        (0.0..=f64::INFINITY).contains(&x),
-                        "{distribution:?} at {ln_p}: {x}"
-                    );
-                }
-            }
+            let in_order = |name: &str, xs: &[f64]| {
+                let is_in_range = xs.iter().all(|x| (0.0..=f64::INFINITY).contains(x));
+                // Rounding errors may exchange quantiles that are almost equal, and a quantile that
+                // is not a normal number may be rounded to 0.
+                let is_rising =
+                    xs.is_sorted_by(|a, b| a * (1.0 - 1e-9) <= b.max(f64::MIN_POSITIVE));
+                // If λ/μ overflows, small differences of x and μ are lost.
+                let is_supported = (shape / mean).is_finite();
+                assert!(
+                    is_in_range && (is_rising || !is_supported),
+                    "{name} of {distribution:?}: {xs:?}"
+                );
+            };
+            let rising = |ps: &[f64], quantile: fn(&InverseGaussian, f64) -> f64| {
+                let xs = ps.iter().map(|&p| quantile(&distribution, p));
+                xs.collect::<Vec<f64>>()
+            };
+            let falling = |ps: &[f64], quantile| {
+                let mut xs = rising(ps, quantile);
+                xs.reverse();
+                xs
+            };
+            in_order(
+                "inverse_cdf",
+                &rising(&probabilities, InverseGaussian::inverse_cdf),
+            );
+            in_order(
+                "inverse_sf",
+                &falling(&probabilities, InverseGaussian::inverse_sf),
+            );
+            in_order(
+                "inverse_ln_cdf",
+                &rising(&logarithms, InverseGaussian::inverse_ln_cdf),
+            );
+            in_order(
+                "inverse_ln_sf",
+                &falling(&logarithms, InverseGaussian::inverse_ln_sf),
+            );
         }
+    }
+}
+
+/// At such probabilities, `ln P(X <= x)` is `-λ/(2x)` and `ln P(X > x)` is `-λx/(2μ²)`. The logarithms
+/// of smaller probabilities are rounded to -∞ or to about -9e307, half the least f64.
+#[test]
+fn quantiles_of_the_least_logarithms_are_those_of_the_exponents() {
+    for (mean, shape, lower, upper) in [
+        (1.0, 30.0, 15.0 / 8e307, 1.6e308 / 30.0),
+        (1.0, 1e-8, 0.0, f64::INFINITY),
+        (1e-150, 1e-150, 0.0, 1.6e158),
+        (1e150, 1e150, 6.25e-159, f64::INFINITY),
+        (1e308, 1e308, 0.625, f64::INFINITY),
+    ] {
+        let distribution = InverseGaussian::new(mean, shape).unwrap();
+        let found = [
+            distribution.inverse_ln_cdf(-8e307),
+            distribution.inverse_ln_sf(-8e307),
+        ];
+        assert_close(found, [lower, upper], Tolerance::relative(64));
     }
 }
 
