@@ -106,10 +106,10 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         }
     }
     let gradient = |tensor: &&Tensor| {
-        let gradient = match cotangents.get(&tensor.address()) {
+        let gradient = Tensor::with_line(caller, || match cotangents.get(&tensor.address()) {
             Some(found) => found.cast(tensor.node().dtype),
             None => tensor.like(0.0),
-        };
+        });
         gradient.shape().map(drop)?;
         Ok(gradient)
     };

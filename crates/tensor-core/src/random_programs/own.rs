@@ -1,5 +1,6 @@
 //! Random programs on this crate's executors, and the deliberate faults that they must detect.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
 
 use super::coverage::Coverage;
@@ -140,6 +141,36 @@ fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
         too_few.is_none(),
         "{too_few:?} (kind, number, minimum number): {tally:?}"
     );
+}
+
+/// Adds the lines that nodes record outside the generator of programs, which is the only caller of
+/// the operations.
+fn add_foreign_lines(tensors: &[Tensor], lines: &mut BTreeSet<String>) {
+    let mut waiting = tensors.to_vec();
+    let mut seen = HashSet::new();
+    while let Some(tensor) = waiting.pop() {
+        let node = tensor.node();
+        if !node.location.file().contains("random_programs") {
+            lines.insert(format!("{}: {}", node.location, node.op.name()));
+        }
+        let inputs = node.inputs.iter();
+        waiting.extend(inputs.filter(|input| seen.insert(input.address())).cloned());
+    }
+}
+
+#[test]
+fn nodes_record_the_line_of_the_caller() {
+    const PROGRAMS: u32 = 1000;
+    let mut lines = BTreeSet::new();
+    let mut check = |program: RandomProgram| {
+        add_foreign_lines(&program.tensors(), &mut lines);
+        Ok(())
+    };
+    check_all(&programs(), PROGRAMS, 1, &mut check);
+    for (one_in, family) in large::families() {
+        check_all(&family, PROGRAMS / one_in, 1, &mut check);
+    }
+    assert!(lines.is_empty(), "{lines:#?}");
 }
 
 /// The number of programs within which a fault in the planner must be found.

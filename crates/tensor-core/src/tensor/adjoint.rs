@@ -66,6 +66,7 @@ impl Calculus for Elements {
 
 impl Tensor {
     /// Creates a constant of the shape and the type of this tensor.
+    #[track_caller]
     pub(crate) fn like(&self, value: f64) -> Self {
         Self::constant(Scalar::F64(value).cast(self.0.dtype)).broadcast_to(&self.0.shape)
     }

@@ -226,7 +226,9 @@ impl Tensor {
 /// Returns a stream number as two words, low word first.
 #[track_caller]
 fn stream_number(stream: Philox) -> [Tensor; 2] {
-    stream.counter_high().map(Tensor::scalar)
+    // Nodes that a closure creates would not record the line of the caller.
+    let [low, high] = stream.counter_high();
+    [Tensor::scalar(low), Tensor::scalar(high)]
 }
 
 /// Returns the stream number that a `u32` tensor of one element holds, as two words, low word
@@ -274,7 +276,8 @@ fn words(
     let len = element_count(operation, shape)?;
     // Positions are `u32`, and `stride` words belong to each element.
     let at = Tensor::index(operation, len, MAX_POSITIONS / stride as usize);
-    let [low, high] = [&number[0], &number[1]].map(|word| word.broadcast_to(&[len]));
+    let low = number[0].broadcast_to(&[len]);
+    let high = number[1].broadcast_to(&[len]);
     Ok(Tensor::new(
         Op::Random {
             key: seed.key(),

@@ -161,24 +161,24 @@ impl Tensor {
     #[must_use]
     pub fn bincount(&self, n: usize) -> Self {
         let operation = "bincount";
-        let checked = self.check().and_then(|()| {
-            integers(operation, self)?;
-            // A negative `i32` becomes a position of at least 2^31, which must be outside.
-            let limit = match self.0.dtype {
-                DType::I32 => MAX_POSITIONS / 2,
-                _ => MAX_POSITIONS,
-            };
-            if n > limit {
-                return Err(Error::TooLarge {
-                    operation,
-                    shape: vec![n],
-                    limit,
-                });
-            }
+        or_error_node!(self.check().and_then(|()| integers(operation, self)));
+        // A negative `i32` becomes a position of at least 2^31, which must be outside.
+        let limit = match self.0.dtype {
+            DType::I32 => MAX_POSITIONS / 2,
+            _ => MAX_POSITIONS,
+        };
+        if n > limit {
+            return Self::error(Error::TooLarge {
+                operation,
+                shape: vec![n],
+                limit,
+            });
+        }
+        let positions = Self::by_caller(|| {
             let _lazily = hook::pause();
-            Self::by_caller(|| checked_positions(operation, &self.cast(DType::U32), n))
+            checked_positions(operation, &self.cast(DType::U32), n)
         });
-        let positions = or_error_node!(checked);
+        let positions = or_error_node!(positions);
         Self::by_caller(|| count(operation, &positions, n)).composed(operation, &[self])
     }
 
@@ -249,6 +249,7 @@ impl Tensor {
     }
 
     /// Returns the positions of a scatter whose index replaces the axis.
+    #[track_caller]
     fn spread(
         &self,
         operation: &'static str,
@@ -276,6 +277,7 @@ impl Tensor {
     }
 
     /// Returns the positions of a scatter along an axis.
+    #[track_caller]
     fn spread_along_axis(
         &self,
         operation: &'static str,
