@@ -15,7 +15,6 @@ use tensor_core::op::Unary;
 use tensor_core::plan::Target;
 use tensor_core::random_programs::{check_program, check_reference};
 use tensor_core::rng::Philox;
-use tensor_core::shape::allocatable_count;
 use tensor_core::view::Slice;
 use tensor_core::{
     Axes, DType, Executor, Host, Reference, ScanAxis, SortAxis, Tensor, einsum, grad,
@@ -30,6 +29,8 @@ const EVALUATED: u64 = 4;
 const MAX_INSTRUCTIONS: usize = 12;
 /// Maximum number of elements of a tensor that is evaluated.
 const MAX_ELEMENTS: usize = 144;
+/// Maximum product of the sizes, except for zeros, of a tensor that is evaluated.
+const MAX_PRODUCT: usize = 1 << 20;
 /// Maximum number of axes of a tensor that is evaluated.
 const MAX_RANK: usize = 8;
 /// All element types.
@@ -212,12 +213,14 @@ fn slice(source: &mut Source<'_>) -> Slice {
     }
 }
 
-/// Returns whether a valid tensor is small enough to be evaluated. No plan stores an empty array
-/// whose other sizes are too large for an allocation of the widest type.
+/// Returns whether a valid tensor is small enough to be evaluated. The other sizes of an empty array
+/// count, too: a plan with the sizes of three arrays is rejected if their product overflows.
 fn is_small(tensor: &Tensor) -> bool {
     tensor.shape().is_ok_and(|shape| {
-        let len = allocatable_count::<f64>("is_small", shape);
-        shape.len() <= MAX_RANK && len.is_ok_and(|len| len <= MAX_ELEMENTS)
+        let len: usize = shape.iter().product();
+        let others = shape.iter().filter(|&&size| size > 0);
+        let product = others.fold(1_usize, |product, &size| product.saturating_mul(size));
+        shape.len() <= MAX_RANK && len <= MAX_ELEMENTS && product <= MAX_PRODUCT
     })
 }
 
