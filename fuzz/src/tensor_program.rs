@@ -213,8 +213,8 @@ fn slice(source: &mut Source<'_>) -> Slice {
     }
 }
 
-/// Returns whether a valid tensor is small enough to be evaluated. The other sizes of an empty array
-/// count, too: a plan with the sizes of three arrays is rejected if their product overflows.
+/// Returns whether a valid tensor is small enough to be evaluated. The other sizes of an empty
+/// array count, too: a plan with the sizes of three arrays is rejected if their product overflows.
 fn is_small(tensor: &Tensor) -> bool {
     tensor.shape().is_ok_and(|shape| {
         let len: usize = shape.iter().product();

@@ -154,8 +154,8 @@ fn quantiles_are_in_range_and_in_the_order_of_their_probabilities() {
     }
 }
 
-/// At such probabilities, `ln P(X <= x)` is `-λ/(2x)` and `ln P(X > x)` is `-λx/(2μ²)`. The logarithms
-/// of smaller probabilities are rounded to -∞ or to about -9e307, half the least f64.
+/// At such probabilities, `ln P(X <= x)` is `-λ/(2x)` and `ln P(X > x)` is `-λx/(2μ²)`. The
+/// logarithms of smaller probabilities are rounded to -∞ or to about -9e307, half the least f64.
 #[test]
 fn quantiles_of_the_least_logarithms_are_those_of_the_exponents() {
     for (mean, shape, lower, upper) in [
