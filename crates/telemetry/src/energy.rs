@@ -474,7 +474,8 @@ impl fmt::Display for Energy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} J {}", digits(self.joules), self.interval)?;
         if let Some((low, high)) = self.relative() {
-            write!(f, " ({:+.0} %, {:+.0} %)", 100.0 * low, 100.0 * high)?;
+            let [low, high] = [low, high].map(|share| percent(share, 0));
+            write!(f, " ({low}, {high})")?;
         }
         if self.likely != self.interval {
             write!(f, ", likely {},", self.likely)?;
@@ -482,10 +483,9 @@ impl fmt::Display for Energy {
         write!(f, " by {}, {} updates", self.method, self.n_updates)?;
         match (self.disagreement(), self.check) {
             (Some(off), Some(check)) => {
-                // A small negative share rounds to −0, which would print as "-0.0"; adding 0 makes
-                // the zero positive.
-                let off_pct = (1000.0 * off).round() / 10.0 + 0.0;
-                write!(f, "; {} {off_pct:+.1} %", check.method)
+                // A small negative share would print as "-0.0".
+                let off = if off.abs() < 0.0005 { 0.0 } else { off };
+                write!(f, "; {} {}", check.method, percent(off, 1))
             }
             _ => Ok(()),
         }
@@ -495,6 +495,16 @@ impl fmt::Display for Energy {
 impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}, {}]", digits(self.low_j), digits(self.high_j))
+    }
+}
+
+/// Formats a share in per cent with its sign; a share of 100,000 or more with an exponent.
+fn percent(share: f64, decimals: usize) -> String {
+    let percent = 100.0 * share;
+    if percent.abs() < 1e7 {
+        format!("{percent:+.decimals$} %")
+    } else {
+        format!("{percent:+.3e} %")
     }
 }
 

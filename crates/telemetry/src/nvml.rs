@@ -78,12 +78,16 @@ impl Nvml {
         Self::load(None)
     }
 
-    /// Loads the library from a path, such as the path in a container or of a simulated library.
+    /// Loads the library from a path, such as the path in a container or of a simulated library. A
+    /// relative path, also one without a folder, starts at the current folder.
     ///
     /// # Errors
     /// As [`Self::open`].
     pub fn open_at(path: &Path) -> Result<Self> {
-        Self::load(Some(path.to_owned()))
+        // The dynamic loader would look for a name without a folder in its search path.
+        let is_name = path.parent() == Some(Path::new(""));
+        let folder = Path::new(if is_name { "." } else { "" });
+        Self::load(Some(folder.join(path)))
     }
 
     fn load(path: Option<PathBuf>) -> Result<Self> {

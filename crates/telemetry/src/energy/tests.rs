@@ -299,6 +299,19 @@ fn energies_of_any_size_are_written_with_their_digits() {
         said.to_string().ends_with("; average power +0.0 %"),
         "{said}"
     );
+    let wide = Energy {
+        interval: Interval {
+            low_j: 0.0,
+            high_j: 1e300,
+        },
+        joules: 1e-3,
+        ..said
+    };
+    let text = wide.to_string();
+    assert!(
+        text.starts_with("0.001000 J [0, 1.000e300] (-100 %, +1.000e305 %)"),
+        "{text}"
+    );
 }
 
 #[test]

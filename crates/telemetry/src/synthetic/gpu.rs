@@ -1,6 +1,6 @@
 //! The description of a GPU in a scenario: identity, power, and what its sensors report.
 
-use super::quantity::is_sound;
+use super::quantity::invalid;
 use super::{Board, ClockModel, PowerProfile, Quantity, Sensor, Thermal};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -211,7 +211,6 @@ impl Gpu {
     /// Checks all values, and returns an error for the first value out of its range.
     pub(super) fn check(&self) -> Result<()> {
         let static_w = self.clocks.static_w;
-        let peak_w = self.power.peak_w();
         let (limits, clocks, thermal) = (self.limits, &self.clocks, &self.thermal);
         let sensors = [
             self.sensors.instant,
@@ -242,7 +241,8 @@ impl Gpu {
             &self.pcie.sent_kb_per_s,
             &self.pcie.received_kb_per_s,
         ];
-        let sound = quantities.iter().all(|quantity| quantity.is_sound());
+        let invalid_power = invalid(&self.power);
+        let invalid_quantity = quantities.iter().find_map(|quantity| quantity.invalid());
         let descending = |mhz: &[u32]| {
             let is_above_0 = mhz.last().is_some_and(|&lowest| lowest > 0);
             is_above_0 && mhz.is_sorted_by(|a, b| a > b)
@@ -257,8 +257,11 @@ impl Gpu {
         } = limits;
         let has_limits = min_w > 0.0 && min_w <= max_w;
         let has_default = (min_w..=max_w).contains(&default_w);
-        let (above, lasting) = ("above 0", "at least 0, in pieces of positive duration");
-        let positive = |parameter, value: f64| (parameter, value, value > 0.0, above);
+        let positive = |parameter, value: f64| (parameter, value, value > 0.0, "above 0");
+        let valid = |parameter, invalid: Option<f64>| {
+            let must = "finite and at least 0, in pieces of positive duration";
+            (parameter, invalid.unwrap_or(0.0), invalid.is_none(), must)
+        };
         let not_negative = |parameter, value: f64| {
             let holds = value >= 0.0 && value.is_finite();
             (parameter, value, holds, "finite and at least 0")
@@ -266,8 +269,8 @@ impl Gpu {
         let finite = |parameter, value: f64| (parameter, value, value.is_finite(), "finite");
         // One row per rule: parameter, value for the message, whether the rule holds, requirement.
         let rules = [
-            ("power", peak_w, is_sound(&self.power), lasting),
-            ("quantities", f64::NAN, sound, lasting),
+            valid("power", invalid_power),
+            valid("quantities", invalid_quantity),
             positive("sensor.update_s", update_s),
             positive("counter.update_s", counter_s),
             positive("utilisation.update_s", busy_s),

@@ -42,23 +42,32 @@ impl Quantity {
         }
     }
 
-    /// Returns whether all values are finite and at least 0, and all pieces have a finite duration
-    /// above 0.
-    pub(super) fn is_sound(&self) -> bool {
+    /// Returns the first value that is not finite or below 0, or the first duration of a piece that
+    /// is not finite or not above 0; `None` if all are valid.
+    pub(super) fn invalid(&self) -> Option<f64> {
         match self {
-            Self::Constant(value) => value.is_finite() && *value >= 0.0,
-            Self::Varying(profile) => is_sound(profile),
+            Self::Constant(value) => (!is_level(*value)).then_some(*value),
+            Self::Varying(profile) => invalid(profile),
         }
     }
 }
 
-/// Returns whether all values of a profile are finite and at least 0, and all its pieces have a
-/// finite duration above 0.
-pub(super) fn is_sound(profile: &PowerProfile) -> bool {
-    let level = |value: f64| value.is_finite() && value >= 0.0;
-    profile.pieces.iter().all(|piece| {
-        piece.lasts_s > 0.0 && piece.lasts_s.is_finite() && level(piece.from_w) && level(piece.to_w)
-    })
+/// Returns the first value or duration of a profile that is not valid, as [`Quantity::invalid`].
+pub(super) fn invalid(profile: &PowerProfile) -> Option<f64> {
+    let lasts = |seconds: f64| seconds > 0.0 && seconds.is_finite();
+    let numbers = profile.pieces.iter().flat_map(|piece| {
+        [
+            (piece.lasts_s, lasts(piece.lasts_s)),
+            (piece.from_w, is_level(piece.from_w)),
+            (piece.to_w, is_level(piece.to_w)),
+        ]
+    });
+    let mut invalid = numbers.filter(|(_, is_valid)| !is_valid);
+    invalid.next().map(|(number, _)| number)
+}
+
+fn is_level(value: f64) -> bool {
+    value.is_finite() && value >= 0.0
 }
 
 #[cfg(test)]
@@ -76,12 +85,15 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_do_not_last_and_values_below_nothing_are_unsound() {
-        assert!(Quantity::square(0.0, 1.0, 1.0, 0.5).is_sound());
-        assert!(!Quantity::square(-1.0, 1.0, 1.0, 0.5).is_sound());
-        assert!(!Quantity::square(0.0, f64::NAN, 1.0, 0.5).is_sound());
+    fn the_first_invalid_value_or_duration_is_found() {
+        let square = |low, high| Quantity::square(low, high, 1.0, 0.5).invalid();
+        assert_eq!(square(0.0, 1.0), None);
+        assert_eq!(square(-1.0, 1.0), Some(-1.0));
+        assert!(square(0.0, f64::NAN).is_some_and(f64::is_nan));
+        assert_eq!(square(0.0, f64::INFINITY), Some(f64::INFINITY));
+        assert_eq!(Quantity::Constant(-2.0).invalid(), Some(-2.0));
         let mut still = PowerProfile::constant(1.0);
         still.pieces[0].lasts_s = 0.0;
-        assert!(!is_sound(&still));
+        assert_eq!(invalid(&still), Some(0.0));
     }
 }

@@ -67,6 +67,12 @@ fn a_report_that_cannot_be_written_is_an_error_before_the_command_starts() {
         assert!(said.contains(report.to_str().unwrap()), "{said}");
         assert!(!done.exists() && !out.exists(), "{}", report.display());
     }
+    // Next to the file of rows is a folder with the name of the report.
+    fs::create_dir(folder.path().join("log.html")).unwrap();
+    let output = trace(&out).args(["--", "true"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("; --report sets another path"), "{said}");
+    assert!(!out.exists());
     // A folder that does not exist is created, but only with the report.
     let report = folder.path().join("a/b/page.html");
     let seen = format!("test ! -e {}", folder.path().join("a").display());

@@ -55,6 +55,22 @@ fn a_driver_without_a_gpu_has_rapl_as_its_fallback() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_library_without_a_folder_is_in_the_current_folder() {
+    let folder = folder("library");
+    std::os::unix::fs::symlink(support::fake(), folder.path().join("fake.so")).unwrap();
+    let scenario = Scenario::from_boards(&[Board::V100]).to_json().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_trace"))
+        .env("FAKE_NVML_SCENARIO", scenario)
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .args(["--quiet", "--for", "100ms", "--nvml", "fake.so"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn the_default_file_has_all_devices_and_the_result_their_total() {
     let folder = folder("default");

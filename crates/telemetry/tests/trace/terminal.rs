@@ -19,6 +19,7 @@ fn options_that_do_not_apply_are_rejected() {
     for (arguments, complaint) in [
         (&["--source", "demo", "--nvml", "/no/such"][..], "--nvml"),
         (&["--source", "rapl", "--nvml", "/no/such"], "--nvml"),
+        (&["--source", ""], "--source"),
         (&[&of_file[..], &["--nvml", "x"]].concat(), "--nvml"),
         (
             &[&of_file[..], &["--interval", "1s"]].concat(),

@@ -29,6 +29,8 @@ const LETTER: i32 = 7;
 const GAP: i32 = 8;
 /// Free space above the highest value, as a share of the range.
 const HEADROOM: f64 = 0.08;
+/// Largest end of an axis. The drawing library does not end with ticks near the limit of f64.
+const LARGEST: f64 = 1e300;
 
 /// A chart over a range of time.
 pub(crate) struct Chart {
@@ -75,13 +77,17 @@ impl Strip {
             .iter()
             .flat_map(|line| line.parts.iter().flatten());
         let bands = self.lines.iter().flat_map(|line| &line.band);
-        let values = points.map(|point| point.1).chain(bands.map(|band| band.2));
-        let high = values.fold(0.0, f64::max);
-        0.0..if high > 0.0 {
-            high * (1.0 + HEADROOM)
-        } else {
-            1.0
-        }
+        from_zero(points.map(|point| point.1).chain(bands.map(|band| band.2)))
+    }
+}
+
+/// Returns the range of an axis from 0 to the highest value, with free space above.
+pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let high = values.fold(0.0, f64::max);
+    0.0..if high > 0.0 {
+        (high * (1.0 + HEADROOM)).min(LARGEST)
+    } else {
+        1.0
     }
 }
 
@@ -171,20 +177,17 @@ fn draw_strip(
         .iter()
         .map(|times| shaded(Ink::Alarm, 0.15, times));
     plot.draw_series(gaps).map_err(drawing)?;
+    let placed = |s: f64, value: f64| (s / per_unit, value.min(up.end));
     for line in &strip.lines {
-        let lower = line.band.iter().map(|&(s, low, _)| (s / per_unit, low));
-        let upper = line
-            .band
-            .iter()
-            .rev()
-            .map(|&(s, _, high)| (s / per_unit, high));
+        let lower = line.band.iter().map(|&(s, low, _)| placed(s, low));
+        let upper = line.band.iter().rev().map(|&(s, _, high)| placed(s, high));
         let outline: Vec<_> = lower.chain(upper).collect();
         if !outline.is_empty() {
             let band = Polygon::new(outline, line.ink.marker().mix(0.25).filled());
             plot.draw_series([band]).map_err(drawing)?;
         }
         for part in &line.parts {
-            let points = part.iter().map(|&(s, value)| (s / per_unit, value));
+            let points = part.iter().map(|&(s, value)| placed(s, value));
             let solid = LineSeries::new(points, line.ink.line(2));
             plot.draw_series(solid).map_err(drawing)?;
         }
@@ -289,6 +292,32 @@ mod tests {
             ]
         );
         assert!(steps(&[], 4.0).is_empty());
+    }
+
+    #[test]
+    fn values_near_the_limit_of_f64_are_drawn() {
+        for high in [1e-320, 1.0, 1e299, 8.9e307, f64::MAX, f64::INFINITY] {
+            let line = Line {
+                name: String::new(),
+                ink: Ink::Text,
+                parts: vec![vec![(0.0, 1.0), (1.0, high)]],
+                band: vec![(0.0, 0.0, high), (1.0, 0.0, high)],
+            };
+            let strip = Strip {
+                title: "power (W)".to_owned(),
+                height: 100,
+                values: None,
+                lines: vec![line],
+                gaps: vec![],
+            };
+            let chart = Chart {
+                label: "power".to_owned(),
+                time_s: 0.0..1.0,
+                strips: vec![strip],
+                regions: vec![],
+            };
+            assert!(draw(&chart).unwrap().contains("<svg"), "{high}");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ use telemetry::synthetic::{Model, PowerProfile, Quantity, Scenario, Synthetic};
 use telemetry::{
     EnergyTotal, Failure, Metric, POST_ROLL, Running, Sampler, Select, Snapshot, Trace,
 };
-use tool_io::{check_replaceable, output, replace_file};
+use tool_io::{output, replace_file};
 
 /// Interval at which the live line is updated. Events that end the program wake it earlier.
 const LIVE: Duration = Duration::from_millis(200);
@@ -101,7 +101,7 @@ fn sample(settings: &Settings) -> Result<ExitCode> {
     // Whether COMMAND can be started is known only after the attempt. Until then an existing file
     // is unchanged and a new one is empty; the writer removes a new file if the start fails.
     let (writer, release) = Writer::create(dialect, settings.rows())?.held_back();
-    check_replaceable(&settings.page()?)?;
+    settings.check_page()?;
     let events = Events::listen()?;
     let running = sampler.with_sink(writer).start()?;
     warn_of_more_devices(dialect, running.latest().devices.len());
@@ -166,7 +166,7 @@ fn described(settings: &Settings, failure: &Failure) -> String {
 /// Writes the report of a recorded file, and its rows in another format if the options name a file
 /// for the rows.
 fn convert(settings: &Settings, file: &Path) -> Result<ExitCode> {
-    check_replaceable(&settings.page()?)?;
+    settings.check_page()?;
     let trace = recorded(file)?.select(&settings.select)?;
     if let Some(out) = &settings.out {
         ensure!(

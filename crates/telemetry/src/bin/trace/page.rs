@@ -15,7 +15,7 @@ use anyhow::Result;
 use charts::{Ink, escape, units};
 use telemetry::{Device, Metric, Row, Trace};
 
-use crate::chart::{Chart, Line, Strip, draw, steps, thinned};
+use crate::chart::{Chart, Line, Strip, draw, from_zero, steps, thinned};
 use crate::findings::{DeviceFindings, Findings, named, no_energy};
 use tables::{costs, fields, regions};
 
@@ -113,11 +113,11 @@ fn overview(found: &Findings<'_>) -> Result<String> {
     let lines: Vec<_> = (0..found.devices.len())
         .map(|device| power_line(found, device))
         .collect();
-    let highest = lines
+    let points = lines
         .iter()
         .flatten()
         .flat_map(|line| line.parts.iter().flatten());
-    let highest = highest.map(|point| point.1).fold(1.0, f64::max);
+    let same_range = from_zero(points.map(|point| point.1));
     let gaps = found
         .devices
         .iter()
@@ -139,7 +139,7 @@ fn overview(found: &Findings<'_>) -> Result<String> {
         strips.push(Strip {
             title: format!("{} (W), {}", named(device), brief_energy(device_found)),
             height: 60,
-            values: Some(0.0..1.08 * highest),
+            values: Some(same_range.clone()),
             lines: line.into_iter().collect(),
             gaps: gaps_of(found.trace, device_found),
         });

@@ -1,6 +1,6 @@
 //! The settings of a recording, converted from the command line and checked.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use commands::clap::error::ErrorKind;
 use commands::trace::{Format, Trace as Options, invalid};
 use std::ffi::OsString;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use telemetry::format::Dialect;
 use telemetry::{Sampler, Select};
+use tool_io::check_replaceable;
 
 /// Default file for the rows.
 const OUT: &str = "log.csv";
@@ -63,6 +64,10 @@ impl Settings {
             Some(name) if name == "nvml" => Input::Nvml,
             Some(name) if name == "rapl" => Input::Rapl,
             Some(name) if name == "demo" => Input::Demo,
+            Some(name) if name.is_empty() => {
+                let message = "--source: empty (expected nvml, rapl, demo or a recorded file)";
+                return Err(invalid(ErrorKind::ValueValidation, message.to_owned()));
+            }
             Some(file) => Input::File(file.into()),
         };
         let conflict = |message: String| invalid(ErrorKind::ArgumentConflict, message);
@@ -160,6 +165,22 @@ impl Settings {
         Ok(page)
     }
 
+    /// Checks that the report can be written, before the work.
+    ///
+    /// # Errors
+    /// As [`Self::page`], and a folder in which no file can be created.
+    pub(crate) fn check_page(&self) -> Result<()> {
+        let page = self.page()?;
+        check_replaceable(&page).map_err(|error| {
+            let hint = if self.report.is_none() {
+                "; --report sets another path"
+            } else {
+                ""
+            };
+            anyhow!("{error:#}{hint}")
+        })
+    }
+
     /// Returns the words of the command, joined by spaces.
     pub(crate) fn command_line(&self) -> String {
         let words = self.command.iter().map(|word| word.to_string_lossy());
@@ -189,14 +210,14 @@ fn check_conversion(options: &Options, file: &Path) -> commands::clap::error::Re
     for (option, is_given) in of_live_sources {
         if is_given {
             return conflict(format!(
-                "{option} requires a live source (nvml, rapl or demo), but {} is a recorded file",
+                "{option} requires a live source (nvml, rapl or demo), but --source is the file {}",
                 file.display()
             ));
         }
     }
     if options.format.is_some() && options.out.is_none() {
         return conflict(format!(
-            "--format requires --out, because {} is a recorded file",
+            "--format requires --out, because --source is the file {}",
             file.display()
         ));
     }
