@@ -90,7 +90,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..))]
     jobs: u16,
     /// Print the targets, and run none
-    #[arg(long)]
+    #[arg(long, conflicts_with = "record")]
     list: bool,
     /// Replace the rows of the targets in xtask/record/fuzz.json
     #[arg(long)]

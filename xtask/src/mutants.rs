@@ -11,7 +11,8 @@
 //! where it was.
 //! Record: `--record` writes the score of each crate and its unfound mutants to
 //! `xtask/record/mutants.json`. The verdict on an unfound mutant, and its reason, are written into
-//! the record by hand; a later run keeps them.
+//! the record by hand. A later run of the same sample keeps them for the mutants that are unfound
+//! again. A run of another sample is not recorded, because it would remove them.
 //! Limits: the tests need an adapter that is found without the drivers that `cargo xtask adapters`
 //! fetches. Doc tests and the tests of other crates do not count. Constants, patterns, macros and
 //! `const fn` have no mutants, because a switch cannot be there. A fault that changes no result,
@@ -99,6 +100,10 @@ const TAIL_LINES: usize = 40;
 
 /// Arguments of `mutants`.
 #[derive(Args)]
+#[command(
+    after_help = "Exit codes: 0, also with mutants that no test found; 1 on an error; 2 for wrong usage; 130 if \
+                        interrupted, with the results so far in the file."
+)]
 pub(crate) struct Options {
     /// Crate whose mutants are tested; repeatable [default: all crates with a list of parts]
     #[arg(long, value_name = "CRATE")]
@@ -113,7 +118,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PATTERN", conflicts_with = "record")]
     only: Option<String>,
     /// Print the sample, and test no mutant
-    #[arg(long)]
+    #[arg(long, conflicts_with = "record")]
     list: bool,
     /// Write the score and the unfound mutants to xtask/record/mutants.json
     #[arg(long)]
@@ -190,6 +195,10 @@ fn test_all(options: &Options) -> Result<ExitCode> {
     };
     if options.record {
         run.record.check_writable()?;
+        for (package, _) in PARTS.iter().filter(|(name, _)| is_selected(name)) {
+            let before = run.record.row(package)?;
+            check_same_sample(&run.command(package), before.as_ref())?;
+        }
     }
     // Two runs would share the copy of the workspace and the names of the test programs.
     let _lock = match options.list {
@@ -295,6 +304,14 @@ impl Run<'_> {
         Ok(of_sample(&sample, results))
     }
 
+    /// Returns the command of the row of a crate.
+    fn command(&self, package: &str) -> String {
+        format!(
+            "cargo xtask mutants --package {package} --sample {} --seed {} --record",
+            self.options.sample, self.options.seed
+        )
+    }
+
     /// Writes the row of a crate to the record. Verdicts and reasons are those of the row before.
     fn record(&self, package: &str, sites: &[Site], tested: &[Value]) -> Result<()> {
         let before = self.record.row(package)?.unwrap_or_default();
@@ -309,11 +326,7 @@ impl Run<'_> {
                 unfound.push(judged(mutant, fate, &sites, &before));
             }
         }
-        let command = format!(
-            "cargo xtask mutants --package {package} --sample {} --seed {} --record",
-            self.options.sample, self.options.seed
-        );
-        let mut row = record::circumstances(self.commit.as_deref(), &command);
+        let mut row = record::circumstances(self.commit.as_deref(), &self.command(package));
         let n_equivalent = unfound
             .iter()
             .filter(|one| one["verdict"] == EQUIVALENT)
@@ -330,6 +343,19 @@ impl Run<'_> {
         row.extend(entries.map(|(key, value)| (key.to_owned(), value)));
         self.record.put(row.into())
     }
+}
+
+/// Checks that a row of the record, if there is one, is of the sample of a command.
+fn check_same_sample(command: &str, before: Option<&Value>) -> Result<()> {
+    let Some(before) = before.and_then(|row| row["command"].as_str()) else {
+        return Ok(());
+    };
+    ensure!(
+        before == command,
+        "mutants: the row of the record is of another sample (`{before}`; expected `{command}`); \
+         its verdicts were written by hand, so remove the row first if they are no longer needed"
+    );
+    Ok(())
 }
 
 /// Returns the results of a sample, in its order.
@@ -538,6 +564,7 @@ fn known(out: &Path, commit: Option<&str>) -> Result<(BTreeMap<String, Value>, b
         };
         if let (Some(mutant), Some(commit)) = (result["mutant"].as_str(), commit)
             && result["commit"] == commit
+            && result["fate"].is_string()
         {
             results.insert(mutant.to_owned(), result);
         }
@@ -636,11 +663,25 @@ mod tests {
     }
 
     #[test]
+    fn another_sample_does_not_replace_verdicts() {
+        let row = json!({ "command": "cargo xtask mutants --sample 50" });
+        assert!(check_same_sample("cargo xtask mutants --sample 50", Some(&row)).is_ok());
+        assert!(check_same_sample("cargo xtask mutants --sample 50", None).is_ok());
+        let other = check_same_sample("cargo xtask mutants --sample 60", Some(&row));
+        assert!(other.unwrap_err().to_string().contains("--sample 50`"));
+    }
+
+    #[test]
     fn only_results_of_the_same_commit_are_known() {
         let folder = tool_io::TemporaryFolder::create(&std::env::temp_dir(), "mutants").unwrap();
         let out = folder.path().join("mutants.jsonl");
         let line = |commit: &str| json!({ "commit": commit, "mutant": format!("of {commit}"), "fate": "found" });
-        let text = format!("{}\n{}\n{{\"commit\": \"a", line("a"), line("b-dirty"));
+        let without_fate = json!({ "commit": "a", "mutant": "without a fate" });
+        let text = format!(
+            "{}\n{without_fate}\n{}\n{{\"commit\": \"a",
+            line("a"),
+            line("b-dirty")
+        );
         fs::write(&out, text).unwrap();
         let names = |commit| {
             let (results, is_cut_off) = known(&out, Some(commit)).unwrap();

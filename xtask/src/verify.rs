@@ -72,7 +72,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PATTERN")]
     only: Option<String>,
     /// Print the ids without running the checks
-    #[arg(long)]
+    #[arg(long, conflicts_with = "record")]
     list: bool,
     /// Print one JSON object per check: id, outcome, detail
     #[arg(long)]
