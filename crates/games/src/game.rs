@@ -36,7 +36,8 @@ impl BestResponses {
     /// 0, within [`Self::rounding`], exactly at an equilibrium.
     #[must_use]
     pub fn nash_conv(&self) -> f64 {
-        self.gains.iter().sum()
+        // A sum of negative zeros is a negative zero; adding 0 makes it positive.
+        self.gains.iter().sum::<f64>() + 0.0
     }
 
     /// Returns an upper bound of NashConv: the computed value plus its rounding error.
@@ -139,4 +140,21 @@ pub(crate) fn in_turn(
     let n_groups = if together { 1 } else { n_players };
     let width = n_players / n_groups.max(1);
     (0..n_groups).map(move |group| group * width..(group + 1) * width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_gain_is_a_positive_zero() {
+        let responses = BestResponses {
+            values: vec![1.0, -1.0],
+            best_values: vec![1.0, -1.0],
+            strategies: Profile::new(),
+            gains: vec![-0.0, -0.0],
+            rounding: 0.0,
+        };
+        assert_eq!(responses.nash_conv().to_bits(), 0);
+    }
 }

@@ -287,7 +287,7 @@ pub enum Error {
     },
     /// The number of bins or the limits of a histogram are invalid.
     #[error(
-        "{operation}: invalid bins ({n_bins} bins from {low} to {high}; expected 1 to {most} bins, and finite \
+        "{operation}: invalid bins ({n_bins} bins from {low:?} to {high:?}; expected 1 to {most} bins, and finite \
          limits with low < high that are far enough apart for so many bins)"
     )]
     InvalidBins {

@@ -132,13 +132,14 @@ fn difference(a: &str, b: &str) -> [String; 2] {
     let start = words.last().map_or(0, |(at, _)| at + 1);
     [a, b].map(|text| {
         let (before, rest) = (if start > 0 { "… " } else { "" }, &text[start..]);
-        let after = if rest.chars().count() > MAX {
-            " …"
-        } else {
-            ""
+        let Some((limit, _)) = rest.char_indices().nth(MAX) else {
+            return format!("{before}{rest}");
         };
-        let shown: String = rest.chars().take(MAX).collect();
-        format!("{before}{shown}{after}")
+        // Ends after a whole word, if there is one.
+        let is_whole = rest[limit..].starts_with(' ');
+        let space = rest[..limit].rfind(' ').filter(|_| !is_whole);
+        let end = space.unwrap_or(limit);
+        format!("{before}{} …", &rest[..end])
     })
 }
 
@@ -161,5 +162,15 @@ mod tests {
         assert_eq!(of("3f", "4e"), "3f | 4e");
         assert_eq!(of("same", "same and more"), "same | same and more");
         assert_eq!(difference("", &"x".repeat(99))[1].chars().count(), 62);
+        let words = |word: &str| difference("", &word.repeat(20))[1].clone();
+        assert_eq!(
+            words("seven é "),
+            format!("{} …", "seven é ".repeat(7).trim_end())
+        );
+        assert_eq!(words("of3 "), format!("{} …", "of3 ".repeat(15).trim_end()));
+        assert_eq!(
+            words("four5 "),
+            format!("{} …", "four5 ".repeat(10).trim_end())
+        );
     }
 }
