@@ -4,13 +4,15 @@
 //! allocated, and those in use in the job's memory pools. No number includes the free memory of a
 //! pool. A pool keeps free memory up to a limit that the executor documents, so a program that is
 //! larger than all before adds some megabytes at once. A pool beyond its limit is a fault.
-//! Readings of the first tenth of the time are left out, because caches fill and threads start in
-//! this time. Two numbers describe the rest: the difference between the medians of its last and its
+//! Readings of the first half of the time are left out. Caches fill and threads start in this time,
+//! and the fragments that an allocator keeps between objects of many sizes reach their final size:
+//! with SwiftShader, which allocates by the C library, resident memory of random programs rises by
+//! 150 to 200 MiB for 20 to 60 minutes and then stays. Two numbers describe the rest: the difference between the medians of its last and its
 //! first quarter, and the median slope between two readings (Theil and Sen), times the distance of
 //! the two quarters. A rare peak changes neither number, and a leak changes both. The memory is
 //! flat if both are at most the larger of [`LEAST_BOUND`] and [`SHARE`] of the first median.
 //! Bound: an allocator returns free memory late, and a table that doubles adds megabytes at once.
-//! The growth of each job is in `xtask/record/soak.json`; a leak of 200 bytes in each of 100,000
+//! The growth of each job is in `xtask/record/soak.json`; a leak of 250 bytes in each of 100,000
 //! results exceeds the bound. Large caches vary with their content, hence the
 //! share of 2 %.
 //! [`Growth::least_leak`] is the leak per result that a run would have found.
@@ -33,7 +35,7 @@ pub const LEAST_BOUND: u64 = 8 << 20;
 /// Bound on growth as a share of the memory at the start.
 pub const SHARE: f64 = 0.02;
 /// Share of the time before the first reading that counts.
-const WARM_UP: f64 = 0.1;
+const WARM_UP: f64 = 0.5;
 /// Smallest number of readings after the warm-up for a verdict.
 const LEAST_READINGS: usize = 20;
 /// Number of points of the curve in a record.
@@ -266,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_start_and_peaks_and_noise_are_flat() {
-        let start = judged(|share| 100.0 * MIB * (10.0 * share).min(1.0));
+        let start = judged(|share| 100.0 * MIB * (2.0 * share).min(1.0));
         assert!(start.flat && start.growth_bytes.abs() < 1.0, "{start:?}");
         let peaks = judged(|share| if (share * 400.0) % 7.0 < 1.0 { 900.0 } else { 90.0 } * MIB);
         assert!(peaks.flat, "{peaks:?}");
@@ -278,16 +280,16 @@ mod tests {
 
     #[test]
     fn a_leak_and_a_late_step_grow() {
-        let leak = judged(|share| (100.0 + 20.0 * share) * MIB);
+        let leak = judged(|share| (100.0 + 36.0 * share) * MIB);
         assert!(!leak.flat, "{leak:?}");
-        // Between the centres of the quarters lie 0.75 of nine tenths of the time.
+        // Between the centres of the quarters lie 0.75 of half the time.
         for grown in [leak.growth_bytes, leak.slope_bytes] {
             assert!((grown / MIB - 13.5).abs() < 0.2, "{leak:?}");
         }
-        assert_eq!(leak.least_leak, (8.0 * MIB / 675.0).ceil());
-        let late = judged(|share| if share > 0.7 { 120.0 } else { 100.0 } * MIB);
+        assert_eq!(leak.least_leak, (8.0 * MIB / 375.0).ceil());
+        let late = judged(|share| if share > 0.8 { 120.0 } else { 100.0 } * MIB);
         assert!(!late.flat, "{late:?}");
-        let large = judged(|share| (1000.0 + 15.0 * share) * MIB);
+        let large = judged(|share| (1000.0 + 40.0 * share) * MIB);
         assert!(large.flat, "2 % of a large memory are allowed: {large:?}");
     }
 
