@@ -6,11 +6,12 @@
 //! larger than all before adds some megabytes at once. A pool beyond its limit is a fault.
 //! Readings of the first half of the time are left out. Caches fill and threads start in this time,
 //! and the fragments that an allocator keeps between objects of many sizes reach their final size:
-//! with SwiftShader, which allocates by the C library, resident memory of random programs rises by
-//! 150 to 200 MiB for 20 to 60 minutes and then stays. Two numbers describe the rest: the difference between the medians of its last and its
-//! first quarter, and the median slope between two readings (Theil and Sen), times the distance of
-//! the two quarters. A rare peak changes neither number, and a leak changes both. The memory is
-//! flat if both are at most the larger of [`LEAST_BOUND`] and [`SHARE`] of the first median.
+//! with `SwiftShader`, which allocates by the C library, resident memory of random programs rises
+//! by 150 to 200 MiB for 20 to 60 minutes and then stays. Two numbers describe the rest: the
+//! difference between the medians of its last and its first quarter, and the median slope between
+//! two readings (Theil and Sen), times the distance of the two quarters. A rare peak changes
+//! neither number, and a leak changes both. The memory is flat if both are at most the larger of
+//! [`LEAST_BOUND`] and [`SHARE`] of the first median.
 //! Bound: an allocator returns free memory late, and a table that doubles adds megabytes at once.
 //! The growth of each job is in `xtask/record/soak.json`; a leak of 250 bytes in each of 100,000
 //! results exceeds the bound. Large caches vary with their content, hence the
