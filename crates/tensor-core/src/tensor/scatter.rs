@@ -337,6 +337,7 @@ impl Tensor {
         let result = Self::by_caller(|| {
             let lazily = hook::pause();
             let folded = spread.folded_by(operation, op);
+            or_error_node!(folded.check());
             let result = self.binary(op.binary(), &folded);
             let result = match op {
                 Reduce::Max | Reduce::Min if self.0.dtype.is_float() => {
@@ -360,6 +361,8 @@ impl Spread {
         let spread = hits.select(self.values.expand_dims(-1), neutral);
         let folded: Vec<isize> = self.folded.iter().map(|axis| axis.cast_signed()).collect();
         let result = spread.reduced(op, &Axes::from(folded));
+        // The values with the axis of positions may be too large or have too many axes.
+        or_error_node!(result.check());
         // The positions are the last axis.
         let rank = result.0.shape.len();
         let mut order: Vec<isize> = (0..rank - 1).map(usize::cast_signed).collect();

@@ -221,3 +221,26 @@ fn reading_elements_of_another_type_names_both_and_the_line() {
         Error::ElementTypeMismatch { .. }
     ));
 }
+
+#[test]
+fn scatters_of_too_many_values_or_axes_are_errors_of_their_own_name() {
+    let zeros = |shape: &[usize]| Tensor::scalar(0.0_f32).broadcast_to(shape);
+    let first = |shape: &[usize]| Tensor::scalar(0_u32).broadcast_to(shape);
+    // Each value is compared with each position: 2^66 pairs.
+    let (base, values) = (zeros(&[1 << 31]), zeros(&[1 << 35]));
+    let index = first(&[1 << 35]);
+    // Positions are an axis more than the largest number of axes.
+    let most = vec![1; tensor_core::shape::MAX_RANK];
+    let (full, at) = (zeros(&most), first(&most));
+    for (expected, tensor) in [
+        ("scatter_add", base.scatter_add(&index, &values, 0)),
+        ("scatter_max", base.scatter_max(&index, &values, 0)),
+        ("scatter_min", base.scatter_min(&index, &values, 0)),
+        (
+            "scatter_max_along_axis",
+            full.scatter_max_along_axis(&at, &full, 0),
+        ),
+    ] {
+        assert_eq!(name(&tensor), expected, "{}", message(&tensor));
+    }
+}
