@@ -10,9 +10,15 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::sites::Site;
-use super::{MAX_SAMPLE, MUTANT, REACHED};
 use crate::process;
 use crate::workspace::Workspace;
+
+/// Environment variable with the number of the mutant that is switched on.
+pub(super) const MUTANT: &str = "MUTANT";
+/// Environment variable with the file to which a test program writes the mutants that it reaches.
+pub(super) const REACHED: &str = "MUTANTS_REACHED";
+/// Largest sample, which is the number of switches in the copy.
+pub(super) const MAX_SAMPLE: i64 = 1000;
 
 /// The function that each switch calls, at the end of the crate.
 fn switch() -> String {
