@@ -276,7 +276,7 @@ impl Plan {
     /// steps into waves.
     fn finished(draft: Lowering<'_>, outputs: Vec<BufferId>) -> Result<Self> {
         let min_band = draft.target.min_band;
-        let (mut buffers, inputs, mut steps) = (draft.buffers, draft.inputs, draft.steps);
+        let (mut buffers, inputs, steps) = (draft.buffers, draft.inputs, draft.steps);
         for buffer in &buffers {
             let (shape, element_bytes) = (&buffer.shape, buffer.dtype.bytes());
             if count_in_bytes(shape, element_bytes).is_none() {
@@ -292,6 +292,7 @@ impl Plan {
                 buffers[output.0].kind = BufferKind::Output;
             }
         }
+        let mut steps = steps_in_use(steps, &outputs, buffers.len());
         set_waves(&mut steps, &[], buffers.len());
         let parts = Parts {
             buffers,
@@ -534,6 +535,26 @@ impl Parts {
             steps: steps.into(),
         }
     }
+}
+
+/// Returns the steps on which the outputs depend, in their order. A stored array may lose its last
+/// reader: a selection whose condition is constant reads one choice only.
+fn steps_in_use(steps: Vec<Step>, outputs: &[BufferId], n_buffers: usize) -> Vec<Step> {
+    let mut is_read = vec![false; n_buffers];
+    for output in outputs {
+        is_read[output.0] = true;
+    }
+    let is_in_use = |step: &Step| {
+        let is_in_use = is_read[step.output.0];
+        if is_in_use {
+            step.inputs.iter().for_each(|input| is_read[input.0] = true);
+        }
+        is_in_use
+    };
+    // A step reads results of earlier steps only, so its readers are seen first.
+    let mut in_use: Vec<Step> = steps.into_iter().rev().filter(is_in_use).collect();
+    in_use.reverse();
+    in_use
 }
 
 /// Sets the waves of steps, whose order respects dependencies. The steps of a band begin when all

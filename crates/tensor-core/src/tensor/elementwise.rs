@@ -229,7 +229,8 @@ impl Tensor {
     ///
     /// The element that is not selected may have any value, even NaN. Both choices are computed,
     /// however, so a [`gather`](Tensor::gather) in either must be in range. Only if the condition
-    /// is a single constant is the other choice left out, and its indices are not checked.
+    /// is a single constant is the other choice left out, and its indices are not checked. The
+    /// condition is left out if both choices are equal.
     ///
     /// A number takes the type of the other choice. Two numbers become `f32`, whatever their Rust
     /// types, because the condition, a `bool`, does not determine a type. So `select(1, 0)` returns

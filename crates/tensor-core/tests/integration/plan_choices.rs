@@ -7,7 +7,7 @@ use tensor_core::exec::{self, Executor};
 use tensor_core::ir::{Guard, Value};
 use tensor_core::op::{Binary, Unary};
 use tensor_core::plan::{Plan, Step, Target};
-use tensor_core::{DType, Host, HostData, Reference, Scalar, Tensor, einsum, grad};
+use tensor_core::{DType, Host, HostData, Reference, Scalar, SortAxis, Tensor, einsum, grad};
 
 fn planned(tensors: &[&Tensor]) -> Plan {
     Plan::new(tensors, &Host::new().target()).unwrap().0
@@ -413,6 +413,23 @@ fn a_choice_that_a_constant_condition_never_takes_is_left_out() {
     is_same_on_both_executors(&always);
     let one_by_one = Tensor::from_vec(&[1], vec![true]).select(1.0, &outside);
     assert!(one_by_one.eval::<f32>(&Reference).is_err());
+    // Also if the choice has steps of its own.
+    let sorted = outside.sort(SortAxis::new(0));
+    let never = Tensor::scalar(true).select(&table, &sorted);
+    is_same_on_both_executors(&never);
+    assert_eq!(planned(&[&never]).steps.len(), 0);
+    let plan = planned(&[&(&never + &table), &sorted]);
+    assert_eq!(plan.steps.len(), 3, "{}", plan.explain());
+}
+
+#[test]
+fn a_condition_between_equal_choices_is_left_out() {
+    let table = numbers(&[4]);
+    let outside = table.gather(&Tensor::from_vec(&[4], vec![9; 4]), 0);
+    let condition = outside.sort(SortAxis::new(0)).lt(1.0);
+    let both = condition.select(&table, &table) + 1.0;
+    is_same_on_both_executors(&both);
+    assert_eq!(planned(&[&both]).steps.len(), 1);
 }
 
 #[test]
