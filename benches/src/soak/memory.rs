@@ -3,11 +3,11 @@
 //! Method: a reading has the resident memory of the process (Linux), the bytes that Rust code has
 //! allocated, and those in use in the job's memory pools. No number includes the free memory of a
 //! pool. A pool keeps free memory up to a limit that the executor documents, so a program that is
-//! larger than all before adds some megabytes at once. A pool beyond its limit is a fault.
+//! larger than all before adds some megabytes at once. A pool beyond its limit is a fault. The C
+//! library's heaps, from which drivers allocate, return their free pages before each reading.
 //! Readings of the first half of the time are left out. Caches fill and threads start in this time,
-//! and the fragments that an allocator keeps between objects of many sizes reach their final size:
-//! with `SwiftShader`, which allocates by the C library, resident memory of random programs rises
-//! by 200 MiB in the first hour and then stays (8bd4f6e5). Two numbers describe the rest: the
+//! and heaps reach their final size, because one object keeps its page resident. Two numbers
+//! describe the rest: the
 //! difference between the medians of its last and its first quarter, and the median slope between
 //! two readings (Theil and Sen), times the distance of the two quarters. A rare peak changes
 //! neither number, and a leak changes both. The memory is flat if both are at most the larger of
@@ -27,7 +27,7 @@
 use std::fs;
 
 use gpu_wgsl::Gpu;
-use harness::memory::live_bytes;
+use harness::memory::{live_bytes, return_free_memory};
 use serde::{Deserialize, Serialize};
 use tensor_core::Host;
 
@@ -111,6 +111,7 @@ impl Reading {
     /// Reads the memory of this process, which has a pool if the job has one.
     #[must_use]
     pub fn now(time_s: f64, pool: Option<&PoolReading>) -> Self {
+        return_free_memory();
         // A `usize` has at most 64 bits.
         Self::new(time_s, resident_bytes(), live_bytes() as u64, pool)
     }

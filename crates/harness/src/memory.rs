@@ -10,7 +10,10 @@
 //! count memory that a driver or code that maps pages takes from the system. A reallocation counts
 //! as a new block next to the old one, also if the block grows in place.
 
-#![expect(unsafe_code, reason = "an allocator is an unsafe trait")]
+#![expect(
+    unsafe_code,
+    reason = "an allocator is an unsafe trait, and C has the function that returns free memory"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +38,21 @@ pub fn peak_extra_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
 #[must_use]
 pub fn live_bytes() -> usize {
     LIVE.load(Ordering::Relaxed)
+}
+
+/// Returns free memory of the C library's heaps to the system. A heap keeps the free pages between
+/// objects of many sizes, and resident memory includes these pages. Does nothing if the C library
+/// is not glibc.
+pub fn return_free_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // SAFETY: this is the declaration in glibc's `malloc.h`. The function takes any number and
+        // the locks that it needs.
+        unsafe extern "C" {
+            safe fn malloc_trim(pad: usize) -> std::ffi::c_int;
+        }
+        malloc_trim(0);
+    }
 }
 
 /// The system's allocator with counters.
