@@ -11,8 +11,8 @@
 //! where it was.
 //! Record: `--record` writes the score of each crate and its unfound mutants to
 //! `xtask/record/mutants.json`. The verdict on an unfound mutant, and its reason, are written into
-//! the record by hand. A later run of the same sample keeps them for the mutants that are unfound
-//! again. A run of another sample is not recorded, because it would remove them.
+//! the record by hand. A later run keeps them for the mutants that are unfound again. It is an
+//! error if the sample of a run to record lacks a mutant with a verdict.
 //! Limits: the tests need an adapter that is found without the drivers that `cargo xtask adapters`
 //! fetches. Doc tests and the tests of other crates do not count. Constants, patterns, macros and
 //! `const fn` have no mutants, because a switch cannot be there. A fault that changes no result,
@@ -41,7 +41,7 @@ mod tree;
 mod verdicts;
 
 use programs::Fate;
-use sites::Site;
+use sites::{Site, Sources};
 use tree::{MAX_SAMPLE, Tree};
 use verdicts::EQUIVALENT;
 
@@ -117,6 +117,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
 }
 
+/// Draws the samples of the selected crates, and prints or tests them.
 fn test_all(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let is_known = |name: &String| PARTS.iter().any(|(package, _)| package == name);
@@ -127,12 +128,22 @@ fn test_all(options: &Options) -> Result<ExitCode> {
         ));
         return Ok(ExitCode::from(exit::USAGE));
     }
-    let is_selected = |name: &str| {
-        options.package.is_empty() || options.package.iter().any(|package| package == name)
-    };
+    let samples = samples(&workspace, options)?;
+    if let Some(pattern) = &options.only
+        && samples.iter().all(|sample| sample.mutants.is_empty())
+    {
+        output::note(format_args!(
+            "error: mutants: no mutant of the sample matches {pattern:?}"
+        ));
+        return Ok(ExitCode::from(exit::USAGE));
+    }
+    if options.list {
+        for site in samples.iter().flat_map(|sample| &sample.mutants) {
+            output::print_line(site)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     process::end_children_on_stop()?;
-    let out = options.out.clone();
-    let out = out.unwrap_or_else(|| workspace.target.join("mutants.jsonl"));
     let run = Run {
         commit: commit::checked_out(&workspace.root),
         record: Record::open(&workspace, "mutants", "package")?,
@@ -141,53 +152,58 @@ fn test_all(options: &Options) -> Result<ExitCode> {
     };
     if options.record {
         run.record.check_writable()?;
-        for (package, _) in PARTS.iter().filter(|(name, _)| is_selected(name)) {
-            let before = run.record.row(package)?;
-            verdicts::check_same_sample(&run.command(package), before.as_ref())?;
+        for sample in &samples {
+            let before = run.record.row(sample.package)?.unwrap_or_default();
+            verdicts::check_sample(sample.package, &names(&sample.mutants), &before)?;
         }
     }
     // Two runs would share the copy of the workspace and the names of the test programs.
-    let _lock = match options.list {
-        true => None,
-        false => Some(Lock::take(&workspace.target, "mutants")?),
-    };
-    let (mut all, mut n_sampled) = (Vec::new(), 0);
-    for (name, parts) in PARTS.iter().filter(|(name, _)| is_selected(name)) {
-        let found = workspace
-            .packages
-            .iter()
-            .find(|package| package.name == *name);
-        let folder = found
-            .context("mutants: a crate of the list is not a member")?
-            .folder();
-        let sources = sites::find(&workspace.root, folder, parts)?;
-        let mut sample = sites::sample(&sources.sites, options.sample.into(), options.seed);
-        if let Some(pattern) = &options.only {
-            sample.retain(|site| site.to_string().contains(pattern));
-        }
-        n_sampled += sample.len();
-        if options.list {
-            for site in &sample {
-                output::print_line(site)?;
-            }
-            continue;
-        }
-        let tested = run.test(name, &sources.texts, sample, &out)?;
+    let _lock = Lock::take(&workspace.target, "mutants")?;
+    let mut all = Vec::new();
+    for sample in samples {
+        let (package, sites) = (sample.package, names(&sample.sources.sites));
+        let tested = run.test(sample)?;
         if options.record {
-            run.record(name, &sources.sites, &tested)?;
+            run.record(package, &sites, &tested)?;
         }
         all.extend(tested);
     }
-    if let Some(pattern) = options.only.as_ref().filter(|_| n_sampled == 0) {
-        output::note(format_args!(
-            "error: mutants: no mutant of the sample matches {pattern:?}"
-        ));
-        return Ok(ExitCode::from(exit::USAGE));
-    }
-    if !options.list {
-        summarise(&all)?;
-    }
+    summarise(&all)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The mutants of a crate that are tested.
+struct Sample {
+    package: &'static str,
+    sources: Sources,
+    mutants: Vec<Site>,
+}
+
+/// Draws the samples of the selected crates.
+fn samples(workspace: &Workspace, options: &Options) -> Result<Vec<Sample>> {
+    let is_selected = |name: &str| {
+        options.package.is_empty() || options.package.iter().any(|package| package == name)
+    };
+    let selected = PARTS.into_iter().filter(|(name, _)| is_selected(name));
+    let samples = selected.map(|(package, parts)| {
+        let folder = workspace.package(package)?.folder();
+        let sources = sites::find(&workspace.root, folder, parts)?;
+        let mut mutants = sites::sample(&sources.sites, options.sample.into(), options.seed);
+        if let Some(pattern) = &options.only {
+            mutants.retain(|site| site.to_string().contains(pattern));
+        }
+        Ok(Sample {
+            package,
+            sources,
+            mutants,
+        })
+    });
+    samples.collect()
+}
+
+/// Returns the names of places, as in the record.
+fn names(sites: &[Site]) -> Vec<String> {
+    sites.iter().map(Site::to_string).collect()
 }
 
 /// The parts of a run that all crates share.
@@ -201,15 +217,14 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Tests the mutants of a crate that the file of results does not contain. Returns the results
-    /// of the sample, without mutants that do not compile. `texts` has the files of the sample.
-    fn test(
-        &self,
-        package: &str,
-        texts: &BTreeMap<PathBuf, String>,
-        mut sample: Vec<Site>,
-        out: &Path,
-    ) -> Result<Vec<Value>> {
-        let (mut results, is_cut_off) = known(out, self.commit.as_deref())?;
+    /// of the sample, without mutants that do not compile.
+    fn test(&self, sample: Sample) -> Result<Vec<Value>> {
+        let (package, texts, mut sample) = (sample.package, sample.sources.texts, sample.mutants);
+        let out = match &self.options.out {
+            Some(out) => out.clone(),
+            None => self.workspace.target.join("mutants.jsonl"),
+        };
+        let (mut results, is_cut_off) = known(&out, self.commit.as_deref())?;
         if sample
             .iter()
             .all(|site| results.contains_key(&site.to_string()))
@@ -219,10 +234,10 @@ impl Run<'_> {
         if sample.is_empty() {
             return Ok(Vec::new());
         }
-        let file = OpenOptions::new().create(true).append(true).open(out);
+        let file = OpenOptions::new().create(true).append(true).open(&out);
         let mut file = file.with_context(|| format!("mutants: {}", out.display()))?;
         let tree = Tree::copy(self.workspace)?;
-        let executables = programs::build(self.workspace, &tree, package, texts, &mut sample)?;
+        let executables = programs::build(self.workspace, &tree, package, &texts, &mut sample)?;
         let mut programs = programs::run_without_mutants(self.workspace, executables)?;
         if is_cut_off {
             file.write_all(b"\n")?;
@@ -259,9 +274,8 @@ impl Run<'_> {
     }
 
     /// Writes the row of a crate to the record. Verdicts and reasons are those of the row before.
-    fn record(&self, package: &str, sites: &[Site], tested: &[Value]) -> Result<()> {
+    fn record(&self, package: &str, sites: &[String], tested: &[Value]) -> Result<()> {
         let before = self.record.row(package)?.unwrap_or_default();
-        let sites: Vec<String> = sites.iter().map(Site::to_string).collect();
         let (mut counts, mut unfound, mut elapsed_s) = (BTreeMap::new(), Vec::new(), 0.0);
         for result in tested {
             let [mutant, fate] =
@@ -269,7 +283,7 @@ impl Run<'_> {
             *counts.entry(fate.to_owned()).or_insert(0) += 1;
             elapsed_s += result["elapsed_s"].as_f64().unwrap_or(0.0);
             if !is_found(fate) {
-                unfound.push(verdicts::judged(mutant, fate, &sites, &before));
+                unfound.push(verdicts::judged(mutant, fate, sites, &before));
             }
         }
         let mut row = record::circumstances(self.commit.as_deref(), &self.command(package));

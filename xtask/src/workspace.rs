@@ -82,6 +82,16 @@ impl Workspace {
         })
     }
 
+    /// Returns the package of a name.
+    ///
+    /// # Errors
+    /// No member has this name.
+    pub(crate) fn package(&self, name: &str) -> Result<&Package> {
+        let mut packages = self.packages.iter();
+        let found = packages.find(|package| package.name == name);
+        found.with_context(|| format!("the workspace has no package {name:?}"))
+    }
+
     /// Returns the path of a program after a release build.
     pub(crate) fn release_program(&self, name: &str) -> PathBuf {
         let file = format!("{name}{}", env::consts::EXE_SUFFIX);

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, ExprLit, Lit, Stmt, UnOp};
@@ -122,18 +123,23 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Draws places that do not overlap, in the order of files and lines.
+/// Draws places that do not overlap, in the order of files and lines. A place is drawn by a hash of
+/// its file and change, so an edit of the sources changes the sample only where the edit is.
 pub(super) fn sample(sites: &[Site], n_sites: usize, seed: u64) -> Vec<Site> {
-    let mut sites: Vec<&Site> = sites.iter().collect();
-    let mut random = seed;
-    for place in (1..sites.len()).rev() {
-        sites.swap(
-            place,
-            usize::try_from(splitmix(&mut random) % (place as u64 + 1)).unwrap_or(0),
-        );
-    }
-    let mut drawn: Vec<Site> = Vec::new();
+    let mut n_equal: BTreeMap<(&Path, &str), u64> = BTreeMap::new();
+    let mut ranked: Vec<(u64, &Site)> = Vec::with_capacity(sites.len());
     for site in sites {
+        let (file, change) = (site.file.as_path(), site.change.as_str());
+        let occurrence = n_equal.entry((file, change)).or_default();
+        *occurrence += 1;
+        let bytes = file.as_os_str().as_encoded_bytes().iter();
+        let bytes = bytes.chain(&[0]).chain(change.as_bytes());
+        let hash = bytes.fold(mixed(seed), |hash, &byte| mixed(hash ^ u64::from(byte)));
+        ranked.push((mixed(hash ^ *occurrence), site));
+    }
+    ranked.sort_by_key(|&(rank, _)| rank);
+    let mut drawn: Vec<Site> = Vec::new();
+    for (_, site) in ranked {
         let overlaps = |other: &Site| {
             other.file == site.file
                 && other.range.start < site.range.end
@@ -147,10 +153,9 @@ pub(super) fn sample(sites: &[Site], n_sites: usize, seed: u64) -> Vec<Site> {
     drawn
 }
 
-/// Returns the next number of the generator `SplitMix64` (Steele, Lea and Flood 2014).
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
+/// Mixes the bits of a number, as the generator `SplitMix64` (Steele, Lea and Flood 2014).
+fn mixed(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -324,13 +329,22 @@ fn shortened(text: &str) -> String {
 
 /// Returns whether attributes mark a test, or code for tests only.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        let is_cfg = attribute.path().is_ident("cfg");
-        let tests = || match &attribute.meta {
-            syn::Meta::List(list) => list.tokens.to_string().contains("test"),
-            _ => false,
-        };
-        attribute.path().is_ident("test") || (is_cfg && tests())
+    attributes.iter().any(|attribute| match &attribute.meta {
+        syn::Meta::List(list) if list.path.is_ident("cfg") => requires_test(list.tokens.clone()),
+        meta => meta.path().is_ident("test"),
+    })
+}
+
+/// Returns whether a condition of `cfg` contains `test`, except within `not`.
+fn requires_test(condition: TokenStream) -> bool {
+    let mut is_negated = false;
+    condition.into_iter().any(|token| match token {
+        TokenTree::Ident(word) => {
+            is_negated = word == "not";
+            word == "test"
+        }
+        TokenTree::Group(group) => !is_negated && requires_test(group.stream()),
+        _ => false,
     })
 }
 
@@ -357,7 +371,23 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         self.visit_expr(&node.expr);
     }
 
+    fn visit_arm(&mut self, node: &'ast syn::Arm) {
+        if !is_test(&node.attrs) {
+            visit::visit_arm(self, node);
+        }
+    }
+
+    fn visit_field_value(&mut self, node: &'ast syn::FieldValue) {
+        if !is_test(&node.attrs) {
+            visit::visit_field_value(self, node);
+        }
+    }
+
     fn visit_stmt(&mut self, node: &'ast Stmt) {
+        // Each kind of expression has its own field of attributes; the text begins with them.
+        if self.text_of(node).starts_with("#[cfg(test)]") {
+            return;
+        }
         if let Stmt::Expr(call @ (Expr::Call(_) | Expr::MethodCall(_)), Some(_)) = node {
             let change = format!("`{}` removed", shortened(self.text_of(call)));
             self.push(node, String::new(), change, true);
@@ -450,6 +480,13 @@ mod tests {
             fn g(x: u8) -> [u8; 2] { match x { 1 => [x; 2], _ => [x; 2] } }\n\
             #[cfg(test)]\nmod tests { fn h() -> u8 { 1 } }\n";
         assert!(sites(text).is_empty(), "{:?}", sites(text));
+        let text = "fn f(x: u8) -> u8 {\n#[cfg(test)]\nfault::set(1);\n#[cfg(test)]\nlet x = x + 1;\n\
+            match x { #[cfg(test)] 1 => !x, _ => x } }\n\
+            #[cfg(all(test, unix))]\nmod a { fn h() -> u8 { 1 } }\n";
+        assert!(sites(text).is_empty(), "{:?}", sites(text));
+        let text = "#[cfg(not(test))]\nfn f(x: u8) -> u8 { !x }\n\
+            #[cfg(feature = \"testing\")]\nfn g(x: u8) -> u8 { !x }\n";
+        assert_eq!(sites(text).len(), 2, "{:?}", sites(text));
     }
 
     #[test]
@@ -480,5 +517,21 @@ mod tests {
         for pair in drawn(5).windows(2) {
             assert!(pair[0].range.end <= pair[1].range.start);
         }
+    }
+
+    #[test]
+    fn an_edit_changes_the_sample_only_where_it_is() {
+        let line = |number: u32| format!("fn f{number}(a: i32) -> i32 {{ a + {number} }}\n");
+        let text: String = (0..40).map(line).collect();
+        let changes = |text: &str| {
+            let drawn = sample(&sites(text), 20, 1).into_iter();
+            drawn.map(|site| site.change).collect::<Vec<_>>()
+        };
+        let (before, after) = (changes(&text), changes(&format!("{}{text}", line(99))));
+        let n_kept = before
+            .iter()
+            .filter(|change| after.contains(change))
+            .count();
+        assert!(n_kept >= 18, "{n_kept} of {}", before.len());
     }
 }

@@ -119,11 +119,7 @@ impl Tree {
             mutants.extend(places.map(|(number, range)| (number, file.clone(), range)));
             fs::write(self.root.join(file), changed)?;
         }
-        let found = workspace
-            .packages
-            .iter()
-            .find(|known| known.name == package);
-        let folder = found.context("mutants: unknown crate")?.folder();
+        let folder = workspace.package(package)?.folder();
         let library = folder.join("src").join("lib.rs");
         let library = library
             .strip_prefix(&workspace.root)

@@ -8,16 +8,27 @@ pub(super) const EQUIVALENT: &str = "equivalent";
 /// Verdict on a mutant that changes a result that no test checks.
 #[cfg(test)]
 pub(super) const OPEN: &str = "open";
+/// Verdict on a mutant that a later test finds; the reason begins with the name of the test.
+#[cfg(test)]
+pub(super) const FOUND_SINCE: &str = "found since";
 
-/// Checks that a row of the record, if there is one, is of the sample of a command.
-pub(super) fn check_same_sample(command: &str, before: Option<&Value>) -> Result<()> {
-    let Some(before) = before.and_then(|row| row["command"].as_str()) else {
-        return Ok(());
+/// Checks that a sample contains all mutants with a verdict in a row of the record. The verdicts on
+/// other mutants would be lost.
+pub(super) fn check_sample(package: &str, sample: &[String], before: &Value) -> Result<()> {
+    let is_in = |known: &str| {
+        let mut sample = sample.iter();
+        sample.any(|mutant| without_place(mutant) == without_place(known))
     };
+    let judged = before["unfound"].as_array().into_iter().flatten();
+    let judged = judged.filter_map(|known| known["mutant"].as_str());
+    let lost: Vec<&str> = judged.filter(|known| !is_in(known)).collect();
     ensure!(
-        before == command,
-        "mutants: the row of the record is of another sample (`{before}`; expected `{command}`); \
-         its verdicts were written by hand, so remove the row first if they are no longer needed"
+        lost.is_empty(),
+        "mutants: the row of {package} in the record has verdicts, which were written by hand, on \
+         mutants that are not in this sample ({} of them; first {:?}); remove these entries from \
+         the record if they are no longer needed",
+        lost.len(),
+        lost[0]
     );
     Ok(())
 }
@@ -53,6 +64,7 @@ fn without_place(mutant: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::process::Command;
 
     use super::*;
     use crate::mutants::PARTS;
@@ -89,11 +101,18 @@ mod tests {
 
     #[test]
     fn another_sample_does_not_replace_verdicts() {
-        let row = json!({ "command": "cargo xtask mutants --sample 50" });
-        assert!(check_same_sample("cargo xtask mutants --sample 50", Some(&row)).is_ok());
-        assert!(check_same_sample("cargo xtask mutants --sample 50", None).is_ok());
-        let other = check_same_sample("cargo xtask mutants --sample 60", Some(&row));
-        assert!(other.unwrap_err().to_string().contains("--sample 50`"));
+        let row = json!({ "unfound": [{ "mutant": "a.rs:7:3: `a < b`: `<` to `<=`" }] });
+        let check = |sample: &[&str], row: &Value| {
+            let sample: Vec<String> = sample.iter().map(|&mutant| mutant.to_owned()).collect();
+            check_sample("a", &sample, row)
+        };
+        assert!(check(&["a.rs:9:1: `a < b`: `<` to `<=`"], &row).is_ok());
+        assert!(check(&[], &Value::Null).is_ok());
+        let lost = check(&["a.rs:7:3: `a > b`: `>` to `>=`"], &row).unwrap_err();
+        assert!(
+            lost.to_string().contains("1 of them; first \"a.rs:7:3"),
+            "{lost}"
+        );
     }
 
     #[test]
@@ -101,6 +120,13 @@ mod tests {
         let workspace = Workspace::load().unwrap();
         let record = Record::open(&workspace, "mutants", "package").unwrap();
         let rows = record.rows().unwrap();
+        let is_test = |name: &str| {
+            let mut git = Command::new("git");
+            git.current_dir(&workspace.root);
+            git.args(["grep", "--quiet", "--fixed-strings", "--untracked"]);
+            git.arg(format!("fn {name}()")).args(["--", "crates"]);
+            git.status().unwrap().success()
+        };
         let packages: BTreeSet<&str> = rows
             .iter()
             .filter_map(|row| row["package"].as_str())
@@ -109,8 +135,14 @@ mod tests {
         for row in rows {
             for one in row["unfound"].as_array().unwrap() {
                 let text = |key: &str| one[key].as_str().unwrap();
-                assert!([EQUIVALENT, OPEN].contains(&text("verdict")), "{one}");
                 assert!(!text("reason").is_empty(), "{one}");
+                match text("verdict") {
+                    FOUND_SINCE => {
+                        let name = text("reason").split([' ', ';', '.']).next().unwrap();
+                        assert!(is_test(name), "{one}: no such test");
+                    }
+                    verdict => assert!([EQUIVALENT, OPEN].contains(&verdict), "{one}"),
+                }
             }
         }
     }
