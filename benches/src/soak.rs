@@ -3,7 +3,7 @@
 //!
 //! Role: [`jobs`] lists the jobs, [`driver`] repeats the steps of one of them, [`memory`] judges
 //! its memory, and [`record`] stores the outcomes in `xtask/record/soak.json`. The program `soak`
-//! runs each job in a process of its own, because memory is that of a process.
+//! runs each job in a process of its own, because memory is measured per process.
 //! Method: a step draws its inputs from a seed, computes and checks the results. Executors and
 //! their caches live as long as the job, so that a step uses caches and pools that thousands of
 //! earlier steps have filled. A step that fails is recorded with its seed, and the job goes on.

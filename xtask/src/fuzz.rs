@@ -461,8 +461,9 @@ impl Programs {
         bail!(Fault { progress, text })
     }
 
-    /// Adds a part of the grown corpus to the committed corpus: inputs of all lengths from the
-    /// smallest set with the same coverage.
+    /// Adds a part of the grown corpus to the committed corpus: every n-th input, by length, of the
+    /// smallest set with the same coverage. The longest inputs are left out if the part would
+    /// exceed its limit of bytes.
     fn save_corpus(&self, name: &str) -> Result<()> {
         let seeds = self.seeds.join(name);
         let merged = TemporaryFolder::create(&self.artifacts, &format!("merged-{name}"))?;
@@ -624,6 +625,19 @@ mod tests {
     fn every_program_is_a_target() {
         let names = targets(&crate::workspace::root()).unwrap();
         assert!(names.contains(&"idx".to_owned()), "{names:?}");
+    }
+
+    #[test]
+    fn every_target_has_passed_in_the_record() {
+        let workspace = Workspace::load().unwrap();
+        let record = Record::open(&workspace, "fuzz", "target").unwrap();
+        let rows = record.rows().unwrap();
+        let names: Vec<&str> = rows
+            .iter()
+            .filter_map(|row| row["target"].as_str())
+            .collect();
+        assert_eq!(names, targets(&workspace.root).unwrap());
+        assert!(rows.iter().all(|row| row["outcome"] == PASSED));
     }
 
     #[test]

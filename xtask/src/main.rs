@@ -78,7 +78,7 @@ enum Command {
     Data(data::Options),
     /// Set up a Python environment with NumPy, PyTorch and others for comparison rows
     Rivals(rivals::Options),
-    /// Run long work, and check that its results are right and its memory stays flat
+    /// Repeat jobs for hours, and check that their results are right and their memory stays flat
     Soak(commands::Soak),
     /// Find the equilibrium of a game file (.nfg, .efg), with a proof if possible
     Solve(commands::Solve),

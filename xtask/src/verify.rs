@@ -27,7 +27,6 @@ mod claims;
 mod doc_tests;
 pub(crate) mod docs;
 mod edges;
-
 mod lints;
 mod optional;
 mod outside;

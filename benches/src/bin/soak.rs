@@ -23,9 +23,9 @@ use tool_io::{exit, output, signals, workspace_path};
 
 /// Number of lines about the progress of a job.
 const N_PROGRESS: f64 = 10.0;
-/// Time in which caches fill and threads start. A run that is not longer has no verdict on its
+/// Time before the first reading of the memory. A run that is not longer has no verdict on its
 /// memory.
-const WARM_UP: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(60);
 /// Settings of the allocator of glibc for the process of a job. It shares memory between threads,
 /// and returns large blocks and free memory at once, so that resident memory follows allocated
 /// memory. With the default settings, fragmentation would look like a leak.
@@ -197,7 +197,7 @@ fn run_here(name: &str, options: &Soak) -> Result<ExitCode> {
     let job = job.with_context(|| format!("no job has the name {name:?}"))?;
     let plan = Plan {
         time: Duration::from_secs_f64(60.0 * options.minutes),
-        warm_up: WARM_UP,
+        start: START,
         seed: options.seed.unwrap_or_else(seed_of_time),
     };
     let part_s = plan.time.as_secs_f64() / N_PROGRESS;

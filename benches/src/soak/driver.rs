@@ -26,7 +26,7 @@ pub struct Plan {
     /// Time after which no step begins, except for the first step.
     pub time: Duration,
     /// Time before the first reading of the memory.
-    pub warm_up: Duration,
+    pub start: Duration,
     /// Seed of the first step; each further step has the next seed.
     pub seed: u64,
 }
@@ -59,7 +59,7 @@ pub struct Outcome {
     pub longest_step_s: f64,
     /// Numbers of checked results.
     pub counts: Counts,
-    /// Number of steps whose result was wrong.
+    /// Number of faults: wrong results, panics, pools beyond their limit.
     pub n_faults: u64,
     /// The first faults.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -144,7 +144,7 @@ pub fn run(job: &Job, plan: Plan, progress: &mut dyn FnMut(&Outcome)) -> Outcome
         outcome.seconds = now.as_secs_f64();
         outcome.longest_step_s = outcome.longest_step_s.max((now - begun).as_secs_f64());
         if now >= next_reading {
-            if now >= plan.warm_up {
+            if now >= plan.start {
                 let pool = worker.as_ref().and_then(|worker| worker.pool());
                 if let Some(pool) = pool.filter(|pool| !pool.is_within_limit()) {
                     let (reserved, limit) = (pool.reserved, pool.max_reserved);
@@ -192,7 +192,7 @@ mod tests {
 
     const PLAN: Plan = Plan {
         time: Duration::from_millis(300),
-        warm_up: Duration::ZERO,
+        start: Duration::ZERO,
         seed: 100,
     };
 
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_not_judged_within_the_warm_up() {
+    fn memory_is_not_judged_before_the_first_reading() {
         let leaking = Job::new("test", || {
             let mut leaked = Vec::new();
             Ok(Calls(move |_| {
@@ -278,7 +278,7 @@ mod tests {
             }))
         });
         let plan = Plan {
-            warm_up: Duration::from_secs(60),
+            start: Duration::from_secs(60),
             ..PLAN
         };
         assert_eq!(run(&leaking, plan, &mut |_| ()).is_flat(), None);

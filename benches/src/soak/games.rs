@@ -4,7 +4,8 @@
 //! a large constant), a rule, an order of updates and a number of iterations, and solves the batch.
 //! Of every game it checks that
 //! - both strategies are probability distributions,
-//! - NashConv and value are those of [`best_response`], within the bounds on rounding of both,
+//! - NashConv is that of [`best_response`], within the bounds on rounding of both,
+//! - the value is that of the best response, within the rounding of a sum over the actions,
 //! - NashConv is within the bound of the rule, for regret matching with simultaneous updates and a
 //!   uniform average: the sum over the players of `range √(actions / iterations)`.
 //!

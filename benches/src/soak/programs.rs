@@ -18,7 +18,7 @@ const FEW: u32 = 20;
 const MANY: u32 = 1000;
 /// One step of so many has [`MANY`] programs.
 const MANY_ONE_IN: u64 = 50;
-/// Known growth on llvmpipe; see the test of the memory of kernels in `gpu-wgsl`.
+/// Known growth on llvmpipe; see the test `kernels_that_a_device_no_longer_keeps_are_freed`.
 const LLVMPIPE: &str = "llvmpipe does not free all memory of a kernel";
 /// Number of programs from which on the shares of elements without a bound are checked: with fewer
 /// programs a share may exceed its limit by chance.

@@ -134,6 +134,7 @@ impl Entry {
             (0, Some(true)) => "ok".to_owned(),
             (0, Some(false)) if outcome.is_flat().is_none() => "memory not judged".to_owned(),
             (0, Some(false)) => "memory grows".to_owned(),
+            (1, _) => "1 fault".to_owned(),
             (n_faults, _) => format!("{n_faults} faults"),
         };
         format!(
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(judged(&grown).ok, Some(false));
         assert!(judged(&grown).line().ends_with("; memory grows"));
         let failed = judged(&Outcome::failed("games", 7, "ended by signal 11"));
-        assert!(failed.ok == Some(false) && failed.line().ends_with("; 1 faults"));
+        assert!(failed.ok == Some(false) && failed.line().ends_with("; 1 fault"));
         assert_eq!(failed.outcome.faults[0].seed, 7);
     }
 }

@@ -494,8 +494,8 @@ impl Checked {
             );
             return Ok(());
         }
-        // A lost GPU is looked for after 1, 3, 7, … s, so that it is found at the latest when it
-        // has been lost twice as long as its fault lasted, plus a second and a round.
+        // The sampler looks for a lost GPU after 1, 3, 7, … s. If the fault lasts from `from` to
+        // `until`, the GPU is found by `until + (until - from)`, plus a second and a round.
         let may_be_lost = |rule: &&FaultRule| {
             let from = Duration::from_millis(rule.from_ms);
             let until = rule.until_ms.map(Duration::from_millis);

@@ -40,9 +40,9 @@ pub(super) fn run(
         }
     }
     let end = |outcome| events.send(Event::Ended(ID.into(), outcome));
-    let is_asked = ID.contains(plan.pattern);
+    let is_selected = ID.contains(plan.pattern);
     if changed.is_empty() {
-        if is_asked {
+        if is_selected {
             end(Outcome::Unchanged)?;
         }
         return Ok(());
@@ -56,9 +56,9 @@ pub(super) fn run(
         });
         folders.extend(inside);
     }
-    let is_selected = |name: &str| doc_id(workspace, name).contains(plan.pattern);
+    let is_chosen = |name: &str| doc_id(workspace, name).contains(plan.pattern);
     events.send(Event::Started(ID.into()))?;
-    if !is_asked {
+    if !is_selected {
         let mut list = doc_command(plan, &["--list", "--format", "terse"]);
         let listed = watch(&mut list, |_| ())?;
         if !listed.status.success() {
@@ -66,7 +66,7 @@ pub(super) fn run(
             return Ok(end(Outcome::Failed(output))?);
         }
         let all = libtest::listing(&listed.out);
-        if !all.iter().any(|name| is_selected(name)) {
+        if !all.iter().any(|name| is_chosen(name)) {
             return Ok(());
         }
     }
@@ -98,12 +98,12 @@ pub(super) fn run(
             plan.unchanged.store(package, &process, &all, ran)?;
         }
     }
-    for report in reports.iter().filter(|report| is_selected(&report.name)) {
+    for report in reports.iter().filter(|report| is_chosen(&report.name)) {
         let id = doc_id(workspace, &report.name);
         events.send(Event::Ended(id, outcome(report)))?;
     }
     if finished.status.success() {
-        if is_asked {
+        if is_selected {
             end(Outcome::Passed)?;
         }
     } else if !is_explained {

@@ -32,6 +32,8 @@ struct Unsafe {
     impls: usize,
     /// Symbols that the linker exports under the name of the function.
     symbols: usize,
+    /// Blocks that declare functions of other languages.
+    foreign: usize,
     /// Reasons why the file may contain unsafe code.
     reasons: Vec<String>,
     /// Comments above blocks, without repetitions.
@@ -69,8 +71,9 @@ fn page(tree: &Tree) -> Result<String> {
         "# Unsafe code\n\nAll uses of `unsafe` in the workspace, with the reasons that the code \
          states. The lint `{LINT}` is denied everywhere else. Written by \
          `cargo xtask verify --only unsafe --bless`.\n\n\
-         | crate | files | blocks | functions | implementations | exported symbols |\n\
-         |---|---:|---:|---:|---:|---:|\n"
+         | crate | files | blocks | functions | implementations | exported symbols | \
+         foreign blocks |\n\
+         |---|---:|---:|---:|---:|---:|---:|\n"
     );
     for (package, files) in &crates {
         let sum = |count: fn(&Unsafe) -> usize| -> usize {
@@ -78,12 +81,13 @@ fn page(tree: &Tree) -> Result<String> {
         };
         writeln!(
             page,
-            "| `{package}` | {} | {} | {} | {} | {} |",
+            "| `{package}` | {} | {} | {} | {} | {} | {} |",
             files.len(),
             sum(|found| found.blocks),
             sum(|found| found.functions),
             sum(|found| found.impls),
-            sum(|found| found.symbols)
+            sum(|found| found.symbols),
+            sum(|found| found.foreign)
         )?;
     }
     for (package, files) in &crates {
@@ -137,7 +141,7 @@ impl Unsafe {
     }
 
     fn is_empty(&self) -> bool {
-        self.blocks + self.functions + self.impls + self.symbols == 0
+        self.blocks + self.functions + self.impls + self.symbols + self.foreign == 0
     }
 
     fn count(&mut self, tokens: TokenStream) {
@@ -165,6 +169,15 @@ impl Unsafe {
             }
             [TokenTree::Group(_), ..] => self.symbols += 1,
             [TokenTree::Ident(word), ..] if word == "impl" => self.impls += 1,
+            [TokenTree::Ident(word), TokenTree::Group(_), ..]
+            | [
+                TokenTree::Ident(word),
+                TokenTree::Literal(_),
+                TokenTree::Group(_),
+                ..,
+            ] if word == "extern" => {
+                self.foreign += 1;
+            }
             // The type of a function, such as `unsafe extern "C" fn()`, has no name.
             _ => {
                 let mut words = rest.iter().skip_while(|token| token.to_string() != "fn");
@@ -182,6 +195,11 @@ impl Unsafe {
             (self.functions, "function", "functions"),
             (self.impls, "implementation", "implementations"),
             (self.symbols, "exported symbol", "exported symbols"),
+            (
+                self.foreign,
+                "block of foreign functions",
+                "blocks of foreign functions",
+            ),
         ];
         let counts = counts.into_iter().filter(|(count, _, _)| *count > 0);
         let texts = counts.map(|(count, one, many)| match count {
@@ -237,6 +255,9 @@ mod tests {
                 #[unsafe(no_mangle)]
                 pub extern "C" fn $name() {}
             } }
+            unsafe extern "C" {
+                safe fn trim(pad: usize) -> i32;
+            }
             pub unsafe fn read(x: *const u8) -> u8 {
                 // SAFETY: the caller's
                 // promise.
@@ -253,13 +274,14 @@ mod tests {
             functions: 1,
             impls: 1,
             symbols: 1,
+            foreign: 1,
             reasons: vec!["a C library".to_owned()],
             comments: vec!["the caller's promise.".to_owned()],
         };
         assert_eq!(found, expected);
         assert_eq!(
             found.counts(),
-            "1 block, 1 function, 1 implementation, 1 exported symbol"
+            "1 block, 1 function, 1 implementation, 1 exported symbol, 1 block of foreign functions"
         );
         let none = Unsafe::read("#![deny(unsafe_code)]\nfn safe() {}").unwrap();
         assert!(none.is_empty());

@@ -165,7 +165,7 @@ impl Long {
         let gpu = &self.model.gpus()[0];
         let [from_s, to_s] = [window.start, window.end].map(|time| time.as_secs_f64() + offset_s);
         let truth_j = gpu.energy_j(from_s, to_s);
-        // A thread that waits for the processor reads later than its row says.
+        // A thread that waits for the processor reads later than the time in its row.
         let slack_j = gpu.gpu().power.peak_w() * 5.0 * INTERVAL.as_secs_f64();
         let interval = energy.interval;
         ensure!(

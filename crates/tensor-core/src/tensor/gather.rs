@@ -13,11 +13,12 @@ impl Tensor {
     ///
     /// A position outside the axis is an error on evaluation, [`Error::IndexOutOfRange`]; if there
     /// are several such positions, the error shows only one of them. A position is not checked if
-    /// its element is never computed. Executors may compute more elements than the result needs. It
-    /// does not need an element that
-    /// - a view leaves out,
-    /// - a [`select`](Tensor::select) with a single constant as its condition does not choose, or
-    /// - is part of the condition of a `select` between two equal tensors.
+    /// its element is never computed. An executor may or may not compute elements that the result
+    /// does not need:
+    /// - elements that a view leaves out;
+    /// - the choice that a [`select`](Tensor::select) with a single constant as its condition
+    ///   leaves out;
+    /// - the condition of a `select` between two equal tensors.
     ///
     /// Returns an error node of [`Error::DTypeUnsupported`] if `index` does not consist of
     /// integers, of [`Error::EmptyReduction`] if the axis has size 0 but the result has elements,

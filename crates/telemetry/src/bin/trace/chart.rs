@@ -29,7 +29,7 @@ const LETTER: i32 = 7;
 const GAP: i32 = 8;
 /// Free space above the highest value, as a share of the range.
 const HEADROOM: f64 = 0.08;
-/// Largest end of an axis. The drawing library does not end with ticks near the limit of f64.
+/// Largest end of an axis. The drawing library never returns if a tick is near the limit of f64.
 const LARGEST: f64 = 1e300;
 
 /// A chart over a range of time.
