@@ -216,6 +216,19 @@ mod tests {
     }
 
     #[test]
+    fn every_job_of_the_committed_record_has_passed() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/record/soak.json");
+        let record = Record::read(&path).unwrap();
+        let names: Vec<&str> = record.jobs.iter().map(|job| &*job.outcome.job).collect();
+        for name in ["games", "programs/host", "sampler", "training/host"] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+        for job in &record.jobs {
+            assert_eq!(job.ok, Some(true), "{}", job.line());
+        }
+    }
+
+    #[test]
     fn a_later_outcome_replaces_only_that_of_the_same_job() {
         let name = format!("soak-record-{}.json", std::process::id());
         let path = std::env::temp_dir().join(name);

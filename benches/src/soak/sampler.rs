@@ -494,26 +494,37 @@ impl Checked {
             );
             return Ok(());
         }
-        // The sampler looks for a lost GPU after 1, 3, 7, … s. If the fault lasts from `from` to
-        // `until`, the GPU is found by `until + (until - from)`, plus a second and a round.
-        let may_be_lost = |rule: &&FaultRule| {
-            let from = Duration::from_millis(rule.from_ms);
-            let until = rule.until_ms.map(Duration::from_millis);
-            let found = until.map(|until| until + (until - from));
+        // The sampler looks for a lost GPU after 1, 3, 7, … s. If faults last from `from` to `until`,
+        // the GPU is found by `until + (until - from)`, plus a second and a round.
+        let rules = self.rules_of_loss(device);
+        let from = rules.iter().map(|rule| rule.from_ms).min();
+        let untils: Option<Vec<u64>> = rules.iter().map(|rule| rule.until_ms).collect();
+        let until = untils.and_then(|untils| untils.into_iter().max());
+        let is_explained = from.is_some_and(|from| {
+            let found_ms = until.map(|until| 2 * until - from);
             let slack = Duration::from_secs(1) + 2 * self.interval;
-            let is_over = found.is_some_and(|found| now > found + slack);
-            rule.gpu == Some(device) && now >= from && !is_over
-        };
-        let lost: Vec<&FaultRule> = self.rules.iter().filter(may_be_lost).collect();
-        let n_of_device = self
-            .rules
-            .iter()
-            .filter(|rule| rule.gpu == Some(device))
-            .count();
-        // Faults that follow one another make longer pauses.
-        let is_explained = !lost.is_empty() || n_of_device > 1;
+            now >= Duration::from_millis(from)
+                && found_ms.is_none_or(|found_ms| now <= Duration::from_millis(found_ms) + slack)
+        });
         ensure!(is_explained, "the GPU is lost without a reason");
         Ok(())
+    }
+
+    /// Returns the rules that can make a device lost: those with that code, or all rules of the
+    /// device if the others fail every metric that the device reports.
+    fn rules_of_loss(&self, device: usize) -> Vec<&FaultRule> {
+        let is_loss = |rule: &FaultRule| Fault::from_nvml(rule.code) == Fault::Lost;
+        let own = self.rules.iter().filter(|rule| rule.gpu == Some(device));
+        let own: Vec<&FaultRule> = own.collect();
+        let fails = |metric: Metric| own.iter().any(|rule| !is_loss(rule) && meets(rule, metric));
+        let reported = &self.devices()[device];
+        let mut reported = Metric::ALL
+            .into_iter()
+            .filter(|&metric| reported.field(metric).is_some());
+        match reported.all(fails) {
+            true => own,
+            false => own.into_iter().filter(|rule| is_loss(rule)).collect(),
+        }
     }
 }
 

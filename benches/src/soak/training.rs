@@ -12,7 +12,7 @@
 //! Accuracy: the tolerances of both comparisons are those of `quant`'s tests on the CPU, ten times
 //! as large for devices, whose built-in functions are less exact.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use quant::layers::{ActivationLevels, BatchNorm, MaxPool, QuantConv2d, QuantLinear, Slot, Start};
 use quant::train::{Net, NetLayer, Oracle, SharedOptimizer, Steps};
 use quant::{InputImage, Window};
@@ -41,6 +41,10 @@ const RELATIVE: usize = 64;
 const SHARE_OF_GRADIENT: f64 = 1e-4;
 /// Factor of the tolerances on devices.
 const ON_DEVICES: usize = 10;
+/// Largest share of the compiled net's parameters that are not compared.
+const MOST_LEFT_OUT: f64 = 0.02;
+/// Smallest number of parameters whose share is checked.
+const LEAST_CHECKED: usize = 1000;
 /// Batch, inputs, hidden values and outputs of the nets that are built for each update. Few sizes,
 /// so that the caches hold the plans and kernels of all of them.
 const SIZES: [[usize; 4]; 3] = [[16, 8, 12, 3], [1, 5, 7, 2], [33, 20, 16, 1]];
@@ -69,6 +73,10 @@ struct Trainings<E, P> {
     absolute: f64,
     net: Net,
     steps: Steps,
+    /// Number of parameters of all updates of the compiled net.
+    n_parameters: usize,
+    /// Number of those that were not compared.
+    n_left_out: usize,
 }
 
 impl<E: Executor, P: Fn() -> PoolReading> Trainings<E, P> {
@@ -89,6 +97,8 @@ impl<E: Executor, P: Fn() -> PoolReading> Trainings<E, P> {
             absolute,
             steps: Steps::new(net.clone(), optimizers, parameters, state)?,
             net,
+            n_parameters: 0,
+            n_left_out: 0,
         })
     }
 
@@ -135,7 +145,7 @@ impl<E: Executor, P: Fn() -> PoolReading> Trainings<E, P> {
     }
 
     /// Trains the compiled net.
-    fn train_compiled(&mut self, draws: &mut Draws) -> Result<()> {
+    fn train_compiled(&mut self, draws: &mut Draws, counts: &mut Counts) -> Result<()> {
         let begun = start(&self.net, draws)?;
         let slots = slots(&self.net, &begun[0])?;
         let [parameters, state] = tensors(&slots, &begun);
@@ -169,6 +179,9 @@ impl<E: Executor, P: Fn() -> PoolReading> Trainings<E, P> {
             let reference = oracle.parameters().iter().chain(oracle.state());
             let pairs = names.zip(actual).zip(reference);
             // Where a derivative jumps within the rounding of a value, its side is not known.
+            self.n_parameters += expected.gradients.len();
+            self.n_left_out += expected.n_uncertain;
+            counts.add("parameters left out", expected.n_uncertain);
             for (index, ((name, actual), reference)) in pairs.enumerate().skip(expected.n_uncertain)
             {
                 // The state has no gradients.
@@ -191,8 +204,18 @@ impl<E: Executor, P: Fn() -> PoolReading> Worker for Trainings<E, P> {
     fn step(&mut self, seed: u64, counts: &mut Counts) -> Result<()> {
         let mut draws = Draws::new(seed);
         self.train_built(&mut draws)?;
-        self.train_compiled(&mut draws)?;
+        self.train_compiled(&mut draws, counts)?;
         counts.add("updates", 2 * N_UPDATES);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let (n_left_out, n_parameters) = (self.n_left_out, self.n_parameters);
+        let share = n_left_out as f64 / n_parameters.max(1) as f64;
+        ensure!(
+            n_parameters < LEAST_CHECKED || share <= MOST_LEFT_OUT,
+            "{n_left_out} of {n_parameters} parameters were not compared (limit {MOST_LEFT_OUT})"
+        );
         Ok(())
     }
 
