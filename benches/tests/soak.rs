@@ -36,7 +36,7 @@ fn each_job_does_a_step_without_a_fault() {
     for job in jobs().into_iter().filter(|job| is_of_the_day(&job.name)) {
         let plan = Plan {
             time: Duration::ZERO,
-            warm_up: Duration::ZERO,
+            start: Duration::ZERO,
             seed: 1,
         };
         let outcome = run(&job, plan, &mut |_| ());

@@ -138,10 +138,11 @@ impl Executor for ReferenceOnHostPlans {
     }
 }
 
-/// Returns whether a tensor of a program is an error when it is evaluated alone. Checks that the same
-/// plan is an error on both executors, or on none. Another plan may compute other elements that the
-/// results do not need, so it may check other positions; but it must not be an error if no tensor
-/// is.
+/// Returns whether a tensor of a program is an error when it is evaluated alone.
+///
+/// Checks that the same plan is an error on both executors, or on none. Another plan may compute
+/// other elements that the results do not need, so it may check other positions; but it must not be
+/// an error if no tensor is.
 fn has_errors(program: &[Tensor], made: &[Made]) -> bool {
     let mut small = made.iter().filter(|made| made.is_small && made.may_fail);
     let has_errors = small.any(|made| n_elements(&made.tensor, &Reference).is_err());

@@ -494,8 +494,8 @@ impl Checked {
             );
             return Ok(());
         }
-        // The sampler looks for a lost GPU after 1, 3, 7, … s. If faults last from `from` to `until`,
-        // the GPU is found by `until + (until - from)`, plus a second and a round.
+        // The sampler looks for a lost GPU after 1, 3, 7, … s. If faults last from `from` to
+        // `until`, the GPU is found by `until + (until - from)`, plus a second and a round.
         let rules = self.rules_of_loss(device);
         let from = rules.iter().map(|rule| rule.from_ms).min();
         let untils: Option<Vec<u64>> = rules.iter().map(|rule| rule.until_ms).collect();
