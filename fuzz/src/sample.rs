@@ -22,11 +22,16 @@ pub fn with_all_checks<T>(run: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Returns whether every input has the expensive checks.
+pub(crate) fn checks_all() -> bool {
+    ALL.get()
+}
+
 /// Returns whether an input has an expensive check: about one input in `one_in`.
 pub(crate) fn is_drawn(bytes: &[u8], one_in: u64) -> bool {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
-    ALL.get() || hasher.finish().is_multiple_of(one_in)
+    checks_all() || hasher.finish().is_multiple_of(one_in)
 }
 
 #[cfg(test)]
