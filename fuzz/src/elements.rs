@@ -1,6 +1,16 @@
-//! Elements of tensors that readers return.
+//! Elements of tensors that readers return, and their types.
 
 use tensor_core::{DType, Host, Tensor};
+
+/// All element types. The order is part of the meaning of the inputs in the corpus.
+pub(crate) const TYPES: [DType; 6] = [
+    DType::F32,
+    DType::F64,
+    DType::F16,
+    DType::I32,
+    DType::U32,
+    DType::Bool,
+];
 
 /// Returns the elements of a tensor as f64, which represents every element type exactly.
 ///

@@ -271,7 +271,7 @@ fn is_valid<'a>(mut payoffs: impl Iterator<Item = &'a f64>, shape: &[usize]) -> 
     !shape.contains(&0) && payoffs.all(|payoff| payoff.abs() <= MAX_PAYOFF)
 }
 
-fn check_error(error: &games::Error, is_valid: bool) {
+fn check_error(error: &Error, is_valid: bool) {
     assert!(!error.to_string().is_empty());
     assert!(!is_valid, "a valid game is rejected: {error}");
 }

@@ -5,22 +5,12 @@
 //! array must be the same after it is written and read again, and a conversion while reading must
 //! not change a value.
 
+use tensor_core::Tensor;
 use tensor_core::data::npy;
-use tensor_core::{DType, Tensor};
 
 use crate::chunks::Chunks;
-use crate::elements::assert_same_numbers;
+use crate::elements::{TYPES, assert_same_numbers};
 use crate::temporary::Temporary;
-
-/// Types to convert to.
-const TYPES: [DType; 6] = [
-    DType::F32,
-    DType::F64,
-    DType::F16,
-    DType::I32,
-    DType::U32,
-    DType::Bool,
-];
 
 /// Checks the reader and the writer of NPY files.
 ///

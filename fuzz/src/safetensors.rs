@@ -7,21 +7,11 @@
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
+use tensor_core::Tensor;
 use tensor_core::data::safetensors::{self, Reader};
-use tensor_core::{DType, Tensor};
 
 use crate::chunks::Chunks;
-use crate::elements::assert_same_numbers;
-
-/// Types to convert to.
-const TYPES: [DType; 6] = [
-    DType::F32,
-    DType::F64,
-    DType::F16,
-    DType::I32,
-    DType::U32,
-    DType::Bool,
-];
+use crate::elements::{TYPES, assert_same_numbers};
 
 /// Checks the readers and the writer of safetensors files.
 ///

@@ -22,6 +22,7 @@ use tensor_core::{
     einsum, grad,
 };
 
+use crate::elements::TYPES;
 use crate::sample;
 use crate::source::Source;
 
@@ -35,15 +36,6 @@ const MAX_ELEMENTS: usize = 144;
 const MAX_PRODUCT: usize = 1 << 20;
 /// Maximum number of axes of a tensor that is evaluated.
 const MAX_RANK: usize = 8;
-/// All element types.
-const TYPES: [DType; 6] = [
-    DType::F32,
-    DType::F64,
-    DType::F16,
-    DType::I32,
-    DType::U32,
-    DType::Bool,
-];
 /// Sizes at the limits of integer types.
 const LARGE: [usize; 8] = [
     1 << 16,
